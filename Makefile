@@ -1,0 +1,67 @@
+# Each target works alone and first, on a machine that has nothing but make.
+#
+#   BUILD_DIR=/elsewhere   where all builds go (default: build)
+#   JOBS=2                 parallel compilations and tests (default: one a core)
+#   YES=1                  install missing packages without asking
+#   TESTS=cp               for test, asan and tsan: only tests whose label matches this
+
+BUILD_DIR ?= build
+JOBS ?= $(shell nproc)
+TESTS ?=
+
+export LCAB_TOOLS_DIR = $(abspath $(BUILD_DIR)/tools)
+RELEASE = $(BUILD_DIR)/release
+CONFIGURE = @scripts/configure.sh
+CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS) $(if $(TESTS),-L '$(TESTS)') --test-dir
+
+.DEFAULT_GOAL := help
+.PHONY: help deps deps-test build demo test asan tsan format format-check lint clean ci
+
+help:  ## list the targets
+	@echo "LCAB, a benchmark of long-context attention. Start with: make demo"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+deps:  ## install the Debian packages that a build needs (asks first on a terminal)
+	@scripts/deps.sh build
+
+deps-test:  ## the same, and those that the tests and checks need
+	@scripts/deps.sh build test
+
+build: deps  ## build the programs, optimised, into build/release/bin
+	$(CONFIGURE) release $(RELEASE)
+	cmake --build $(RELEASE) -j $(JOBS) --target programs
+
+demo: build  ## measure suites/quick.yaml on this machine and print the results (kept in lcab.db)
+	$(RELEASE)/bin/lcab-client run suites/quick.yaml --db lcab.db
+
+test: deps-test  ## build and run every test
+	$(CONFIGURE) release $(RELEASE) -DLCAB_TESTS=ON
+	cmake --build $(RELEASE) -j $(JOBS)
+	$(CTEST) $(RELEASE)
+
+asan: deps-test  ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	$(CONFIGURE) asan $(BUILD_DIR)/asan -DLCAB_TESTS=ON
+	cmake --build $(BUILD_DIR)/asan -j $(JOBS)
+	$(CTEST) $(BUILD_DIR)/asan
+
+tsan: deps-test  ## the tests under ThreadSanitizer
+	$(CONFIGURE) tsan $(BUILD_DIR)/tsan -DLCAB_TESTS=ON
+	cmake --build $(BUILD_DIR)/tsan -j $(JOBS)
+	$(CTEST) $(BUILD_DIR)/tsan
+
+format: deps-test  ## rewrite C++ sources in the project's format
+	@scripts/format.sh
+
+format-check: deps-test  ## say which sources are not in the project's format
+	@scripts/format.sh --check
+
+lint: deps-test  ## run clang-tidy on what changed since it last passed
+	$(CONFIGURE) release $(RELEASE) -DLCAB_TESTS=ON
+	cmake --build $(RELEASE) -j $(JOBS)
+	@scripts/lint.py --build $(RELEASE) --jobs $(JOBS)
+
+clean:  ## remove every build, keep the tools that were downloaded
+	rm -rf $(RELEASE) $(BUILD_DIR)/asan $(BUILD_DIR)/tsan $(BUILD_DIR)/debug
+
+ci:  ## everything that must pass before a change lands
+	@.ci/run

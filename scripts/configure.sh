@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Configures a preset into a folder, quietly unless something is wrong.
+#
+#   scripts/configure.sh <preset> <folder> [cmake argument...]
+#
+# A folder that is configured already is left to Ninja, which reruns CMake when a CMake file changes;
+# it is configured again when an argument asks for what it was not configured with.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+preset="$1" folder="$2"
+shift 2
+
+wanted="$preset $*"
+stamp="$folder/.configured"
+if [[ -f "$folder/build.ninja" && -f "$stamp" ]]; then
+  # A build for tests serves for the programs too.
+  [[ "$(cat "$stamp")" == "$wanted" || $# -eq 0 ]] && exit 0
+fi
+mkdir -p "$folder"
+log="$folder/configure.log"
+if ! cmake --preset "$preset" -B "$folder" "$@" >"$log" 2>&1; then
+  cat "$log" >&2
+  exit 1
+fi
+printf '%s' "$wanted" >"$stamp"
