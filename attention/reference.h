@@ -1,0 +1,62 @@
+// The slow, obvious truth in fp64, row by row: every check ends here.
+//
+// A row with no allowed key has out 0, LSE -inf, dQ 0 and adds nothing to dK and dV; a key that no
+// row sees has dK = dV = 0.
+
+#ifndef LCAB_ATTENTION_REFERENCE_H_
+#define LCAB_ATTENTION_REFERENCE_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "attention/problem.h"
+
+namespace lcab {
+
+// Inputs of a whole problem, contiguous [tokens, heads, dim]; dout and dlse may be empty where
+// only the forward pass is asked. dlse is [q_heads, q_tokens]; empty means zero.
+struct ReferenceInputs {
+  std::span<const float> q, k, v, dout, dlse;
+};
+
+// The arithmetic in which rows are computed.
+enum class Precision {
+  kExact,    // fp64 throughout
+  kWorking,  // an emulation of a good kernel in the problem's dtype: products of dtype values
+             // accumulated in fp32, P and dS rounded to the dtype before the second product,
+             // results rounded to the dtype. The yardstick for tolerances.
+};
+
+class Reference {
+ public:
+  // `problem` and the inputs must outlive this object. Starts nothing.
+  Reference(const Problem& problem, ReferenceInputs inputs, Precision precision);
+
+  struct OutRow {
+    std::vector<double> out;  // [v_head_dim]
+    double lse = 0;           // natural log; -inf when the row has no key
+  };
+  OutRow Out(int64_t q_head, int64_t row) const;
+
+  // LSE and delta (sum_d dOut * out, minus dLSE) of rows [rows.begin, rows.end) of one head, which
+  // the gradients below read. Ranges that do not overlap may run on several threads.
+  void PrepareRows(int64_t q_head, Interval rows);
+  double lse(int64_t q_head, int64_t row) const;
+  double delta(int64_t q_head, int64_t row) const;
+
+  std::vector<double> DQ(int64_t q_head, int64_t row) const;   // [qk_head_dim]; row prepared
+  std::vector<double> DK(int64_t kv_head, int64_t key) const;  // [qk_head_dim]; its rows prepared
+  std::vector<double> DV(int64_t kv_head, int64_t key) const;  // [v_head_dim]; its rows prepared
+
+ private:
+  const Problem& problem_;
+  ReferenceInputs inputs_;
+  Precision precision_;
+  std::vector<double> lse_;    // [q_heads, q_tokens]
+  std::vector<double> delta_;  // [q_heads, q_tokens]
+};
+
+}  // namespace lcab
+
+#endif  // LCAB_ATTENTION_REFERENCE_H_
