@@ -28,16 +28,18 @@ function(lcab_folder_of directory out)
   set(${out} "${folder}" PARENT_SCOPE)
 endfunction()
 
-# lcab_check_layers(<target> <dependency>...): stops unless the target's room may use each one's.
+# lcab_check_layers(<target> <dependency>...): stops unless each dependency is a target (CMake would
+# take a misspelt one for a library of the system) and the target's folder may use the dependency's.
 function(lcab_check_layers target)
   get_target_property(folder ${target} LCAB_FOLDER)
   foreach(dependency IN LISTS ARGN)
+    if(NOT TARGET ${dependency})
+      message(FATAL_ERROR
+        "${target} (in ${folder}/) depends on ${dependency}, which is not a target. Folders are read "
+        "in the order ${LCAB_FOLDERS}; libraries of others are found in cmake/third_party.cmake.")
+    endif()
     if(NOT dependency MATCHES "^lcab_")
       continue()
-    endif()
-    if(NOT TARGET ${dependency})
-      message(FATAL_ERROR "${target} (in ${folder}/) names ${dependency}, which is not defined. "
-                          "A dependency must come before it: ${LCAB_FOLDERS}.")
     endif()
     get_target_property(used ${dependency} LCAB_FOLDER)
     if(used STREQUAL "cmake" OR used STREQUAL folder)

@@ -25,10 +25,11 @@ add_library(httplib::httplib INTERFACE IMPORTED)
 target_link_libraries(httplib::httplib INTERFACE PkgConfig::httplib Threads::Threads)
 
 find_package(GTest CONFIG QUIET)
-find_package(benchmark CONFIG QUIET)
 # A machine that only builds and runs needs none of the test packages.
 option(LCAB_TESTS "Build the tests" ${GTest_FOUND})
 if(LCAB_TESTS)
   find_package(GTest CONFIG REQUIRED)
+  find_package(rapidcheck CONFIG REQUIRED)
+  find_package(benchmark CONFIG REQUIRED)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
 endif()

@@ -103,11 +103,12 @@ if [[ ${#missing_tools[@]} -gt 0 ]]; then
   mkdir -p "$tools_dir/bin"
   scratch=$(mktemp -d)
   trap 'rm -rf "$scratch"' EXIT
-  chmod 755 "$scratch"
+  # Root's apt-get would otherwise drop to a user who cannot write there, and complain.
+  fetch=(apt-get -q -o APT::Sandbox::User="$(id -un)" download)
   for tool in "${missing_tools[@]}"; do
     binary="${tool%%:*}"
     package="${tool##*:}"
-    (cd "$scratch" && { apt-get -q download "$package" || { apt update && apt-get -q download "$package"; }; }) ||
+    (cd "$scratch" && { "${fetch[@]}" "$package" || { apt update && "${fetch[@]}" "$package"; }; }) ||
       die "apt-get could not download $package"
     dpkg -x "$scratch/$package"_*.deb "$scratch/root"
     install -m 755 "$scratch/root/usr/bin/$binary" "$tools_dir/bin/$binary"
