@@ -47,7 +47,8 @@ struct ExecutorOptions {
   const Kernel* kernel = nullptr;
   Options kernel_options;  // resolved
   Device* device = nullptr;
-  // Makes the communicator `index` of the plan; called in the same order on every rank.
+  // Makes communicator `index` of the plan, and after those one more that carries no data, for
+  // Barrier(); called in the same order on every rank. Not called for one rank.
   std::function<absl::StatusOr<std::unique_ptr<Communicator>>(int index)> make_communicator;
   absl::Duration step_timeout = absl::Seconds(30);
   // Test hook: "" or the name of a fault to plant. "stale_key": each AttendBackward reads the K of
@@ -60,9 +61,11 @@ class Executor {
  public:
   virtual ~Executor() = default;
 
-  // Allocates, connects, and prepares a kernel for each distinct Attend. ResourceExhausted and
-  // Unimplemented come before any rank waits for another.
+  // Allocates, and prepares a kernel for each distinct Attend. Concerns this rank alone, so that
+  // ranks can vote (ResourceExhausted on one of them) before any waits for another in Connect().
   virtual absl::Status Prepare() = 0;
+  // Makes the communicators, with all other ranks. After Prepare(), before Enqueue() or Barrier().
+  virtual absl::Status Connect() = 0;
   virtual MemoryNeed memory_need() const = 0;
 
   // Enqueues the pass on the device's compute stream: work that is complete when that stream is.

@@ -30,9 +30,10 @@ struct Topology {
 
 // What the kernel that will run the plan can do; plans adapt their buffers to it.
 struct PlanTraits {
-  bool float32_partials = true;   // kernel can write partial out in fp32
-  bool float32_gradients = true;  // kernel can write gradients in fp32, each of dQ, dK, dV on its own
-  bool wants_delta = true;        // backward reads delta; else the final out
+  bool float32_partials = true;  // kernel can write partial out in fp32
+  bool float32_gradients =
+      true;                 // kernel can write gradients in fp32, each of dQ, dK, dV on its own
+  bool wants_delta = true;  // backward reads delta; else the final out
 };
 
 struct PlanRequest {
