@@ -36,6 +36,9 @@ if(LCAB_SANITIZE)
   add_link_options("-fsanitize=${LCAB_SANITIZE}")
 endif()
 
+# __FILE__ and debug information name files from the source root, wherever that is.
+add_compile_options("-ffile-prefix-map=${CMAKE_CURRENT_SOURCE_DIR}=.")
+
 # a*b+c is fused where the source says so (Highway's MulAdd) and nowhere else: the fp64 reference
 # gives the same bits whatever the compiler sees.
 add_compile_options(-ffp-contract=off)

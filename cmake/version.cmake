@@ -15,6 +15,8 @@ if(CMAKE_BUILD_TYPE)
   string(APPEND LCAB_BUILD_FLAGS " ${CMAKE_CXX_FLAGS_${build_type}}")
 endif()
 get_directory_property(directory_options COMPILE_OPTIONS)
+# Where the sources lie says nothing about the code.
+list(FILTER directory_options EXCLUDE REGEX "^-ffile-prefix-map=")
 list(JOIN directory_options " " directory_options)
 string(STRIP "${LCAB_BUILD_FLAGS} ${directory_options}" LCAB_BUILD_FLAGS)
 file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/generated/lcab_version_build.cc" @ONLY CONTENT
