@@ -1,0 +1,154 @@
+// The only file that includes CLI11: it takes seconds to compile.
+
+#include "client/command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/config.h"
+#include "client/help.h"
+
+namespace lcab::client {
+namespace {
+
+// A verb in CLI11's terms.
+struct Declared {
+  Verb* verb = nullptr;
+  std::vector<Argument> arguments;
+  CLI::App* app = nullptr;
+  std::vector<CLI::Option*> options;  // one an argument
+};
+
+CLI::Option* AddDuration(CLI::App& app, const std::string& spelling, absl::Duration* target) {
+  return app.add_option_function<std::string>(
+      spelling, [target, spelling](const std::string& text) {
+        if (!absl::ParseDuration(text, target)) {
+          throw CLI::ValidationError(
+              spelling, fmt::format("'{}' is not a duration; write 500ms, 30s or 5m", text));
+        }
+      });
+}
+
+CLI::Option* Add(CLI::App& app, const Argument& argument) {
+  const bool positional = argument.form == Form::kPositional;
+  const std::string spelling = positional ? argument.name : "--" + argument.name;
+  CLI::Option* option = std::visit(
+      [&](auto* target) -> CLI::Option* {
+        using T = std::remove_pointer_t<decltype(target)>;
+        if constexpr (std::is_same_v<T, bool>) {
+          return app.add_flag(spelling, *target);
+        } else if constexpr (std::is_same_v<T, absl::Duration>) {
+          return AddDuration(app, spelling, target);
+        } else if constexpr (std::is_same_v<T, std::optional<std::string>>) {
+          return app.add_option_function<std::string>(
+              spelling, [target](const std::string& text) { *target = text; });
+        } else if constexpr (std::is_same_v<T, std::optional<int64_t>>) {
+          return app.add_option_function<int64_t>(spelling,
+                                                  [target](int64_t value) { *target = value; });
+        } else {
+          return app.add_option(spelling, *target);
+        }
+      },
+      argument.target);
+  if (argument.required) option->required();
+  if (!argument.choices.empty()) option->check(CLI::IsMember(argument.choices));
+  if (!argument.environment.empty()) option->envname(argument.environment);
+  return option;
+}
+
+// What the command line and the environment left open comes from the configuration file.
+absl::Status ApplyConfig(const Declared& declared, const std::vector<std::string>& known) {
+  std::vector<std::pair<std::string, std::string*>> open;
+  for (size_t i = 0; i < declared.arguments.size(); ++i) {
+    const Argument& argument = declared.arguments[i];
+    if (argument.config.empty() || declared.options[i]->count() > 0) continue;
+    open.emplace_back(argument.config, std::get<std::string*>(argument.target));
+  }
+  if (open.empty()) return absl::OkStatus();
+  auto values = ReadConfig(ConfigPath(), known);
+  if (!values.ok()) return values.status();
+  for (const auto& [key, target] : open) {
+    if (const auto found = values->find(key); found != values->end()) *target = found->second;
+  }
+  return absl::OkStatus();
+}
+
+ExitCode RunVerb(const Declared& declared, const std::vector<std::string>& config_keys,
+                 Console& console) {
+  if (absl::Status status = ApplyConfig(declared, config_keys); !status.ok()) {
+    return Fail(console, status);
+  }
+  const ExitCode code = declared.verb->Run(console);
+  errno = 0;
+  console.out.flush();
+  // A reader that has left is no error of ours; a full disk is.
+  if (!console.out && errno != EPIPE && errno != 0) {
+    return Fail(console, ExitCode::kInternal,
+                fmt::format("cannot write to standard output: {}", std::strerror(errno)));
+  }
+  return code;
+}
+
+}  // namespace
+
+ExitCode RunCommandLine(const std::vector<std::string>& words,
+                        const std::vector<std::unique_ptr<Verb>>& verbs, Console& console) {
+  CLI::App app;
+  app.require_subcommand(1);
+  std::vector<Declared> declared;
+  std::vector<std::string> config_keys;
+  for (const auto& verb : verbs) {
+    Declared one{.verb = verb.get(), .arguments = verb->Arguments()};
+    one.app = app.add_subcommand(std::string(verb->name()));
+    for (const Argument& argument : one.arguments) {
+      one.options.push_back(Add(*one.app, argument));
+      if (!argument.config.empty()) config_keys.push_back(argument.config);
+    }
+    declared.push_back(std::move(one));
+  }
+  std::sort(config_keys.begin(), config_keys.end());
+  config_keys.erase(std::unique(config_keys.begin(), config_keys.end()), config_keys.end());
+
+  if (words.size() < 2) {
+    return Fail(console, ExitCode::kUsage, "a verb is missing\n\n" + ProgramHelp(verbs));
+  }
+  const auto chosen = [&]() -> const Declared* {
+    for (const Declared& one : declared) {
+      if (one.app->parsed()) return &one;
+    }
+    return nullptr;
+  };
+  try {
+    // CLI11 takes the words from the last to the first, without the program.
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend() - 1));
+  } catch (const CLI::CallForHelp&) {
+    const Declared* one = chosen();
+    console.out << (one == nullptr ? ProgramHelp(verbs) : VerbHelp(*one->verb, one->arguments));
+    return ExitCode::kOk;
+  } catch (const CLI::ParseError& error) {
+    const Declared* one = chosen();
+    return Fail(console, ExitCode::kUsage,
+                fmt::format("{}\nSee: lcab-client{}{} --help", error.what(),
+                            one == nullptr ? "" : " ", one == nullptr ? "" : one->verb->name()));
+  }
+  return RunVerb(*chosen(), config_keys, console);
+}
+
+}  // namespace lcab::client

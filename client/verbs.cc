@@ -1,0 +1,18 @@
+#include "client/verbs.h"
+
+#include <memory>
+#include <vector>
+
+namespace lcab::client {
+
+std::vector<std::unique_ptr<Verb>> MakeVerbs() {
+  using Make = std::unique_ptr<Verb> (*)();
+  static constexpr Make kMakers[] = {
+      MakeVersionVerb,
+  };
+  std::vector<std::unique_ptr<Verb>> verbs;
+  for (const Make make : kMakers) verbs.push_back(make());
+  return verbs;
+}
+
+}  // namespace lcab::client
