@@ -5,9 +5,10 @@
 # this table, the links that result and the includes against docs/architecture.md.
 
 set(LCAB_FOLDERS
-    proto attention device kernels cp measurement suites report worker coordinator client)
+    proto service attention device kernels cp measurement suites report worker coordinator client)
 
 set(LCAB_MAY_USE_proto "")
+set(LCAB_MAY_USE_service proto)
 set(LCAB_MAY_USE_attention proto)
 set(LCAB_MAY_USE_device proto attention)
 set(LCAB_MAY_USE_kernels proto attention device)
@@ -15,10 +16,10 @@ set(LCAB_MAY_USE_cp proto attention device kernels)
 set(LCAB_MAY_USE_measurement proto attention device kernels cp)
 set(LCAB_MAY_USE_suites proto attention device kernels cp measurement)
 set(LCAB_MAY_USE_report proto attention device kernels cp measurement suites)
-set(LCAB_MAY_USE_worker proto attention device kernels cp measurement suites)
-set(LCAB_MAY_USE_coordinator proto attention device kernels cp measurement suites report)
+set(LCAB_MAY_USE_worker proto service attention device kernels cp measurement suites)
+set(LCAB_MAY_USE_coordinator proto service attention device kernels cp measurement suites report)
 set(LCAB_MAY_USE_client
-    proto attention device kernels cp measurement suites report worker coordinator)
+    proto service attention device kernels cp measurement suites report worker coordinator)
 set(LCAB_MAY_USE_tests ${LCAB_FOLDERS})
 
 # lcab_folder_of(<directory> <out>): the room that a directory of the source tree belongs to.
