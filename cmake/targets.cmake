@@ -45,8 +45,8 @@ function(_lcab_headers target)
     if(NOT TARGET ${target}_headers)
       add_library(${target}_headers OBJECT)
       target_compile_options(${target}_headers PRIVATE -O0 -g0)
-      target_link_libraries(${target}_headers PRIVATE ${target})
-      # What the library's own sources see, their headers may include.
+      # What the target's own sources see, their headers may include.
+      target_include_directories(${target}_headers PRIVATE $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
       target_link_libraries(${target}_headers PRIVATE $<TARGET_PROPERTY:${target},LINK_LIBRARIES>)
       lcab_strict(${target}_headers)
     endif()
@@ -85,7 +85,8 @@ function(lcab_executable name)
   add_dependencies(programs ${name})
 endfunction()
 
-# lcab_test(<folder> SOURCES <file>... [DEPS <target>...] [LABELS <label>...] [TIMEOUT <seconds>])
+# lcab_test(<folder> SOURCES <file>... [HEADERS <file>...] [DEPS <target>...]
+#           [LABELS <label>...] [TIMEOUT <seconds>])
 # Adds to the folder's one GoogleTest binary, lcab_<folder>_test, made by the first call. Each test
 # runs alone under ctest, in the source root, with LCAB_BIN_DIR naming the folder of the programs;
 # its label is the folder. TIMEOUT (60 by default) is for one test and is tripled under sanitizers.
@@ -94,7 +95,7 @@ function(lcab_test folder)
   if(NOT LCAB_TESTS)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;DEPS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;HEADERS;DEPS;LABELS")
   _lcab_reject_unparsed("lcab_test(${folder})" "${arg_UNPARSED_ARGUMENTS}")
   set(target lcab_${folder}_test)
   if(NOT TARGET ${target})
@@ -122,6 +123,7 @@ function(lcab_test folder)
   endif()
   target_sources(${target} PRIVATE ${arg_SOURCES})
   lcab_link(${target} PRIVATE ${arg_DEPS})
+  _lcab_headers(${target} ${arg_HEADERS})
 endfunction()
 
 # lcab_link(<target> PUBLIC|PRIVATE <dependency>...): target_link_libraries under the house's rule.
