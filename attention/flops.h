@@ -13,8 +13,8 @@
 
 namespace lcab {
 
-// Allowed pairs summed over all query heads. `Area(problem) / q_heads` is the area of one head
-// when the mask has one group.
+// Allowed pairs summed over all query heads. `TotalArea(problem) / q_heads` is the area of one
+// head when the mask has one group. Like the FLOPs below, it fits where Validate(problem) passes.
 int64_t TotalArea(const Problem& problem);
 
 int64_t Flops(const Problem& problem, Pass pass);

@@ -7,7 +7,7 @@
 //
 // Inside, a mask is a set of disjoint bands a group, optionally intersected with a block map.
 // Bands are closed under cutting by ranges and by arithmetic progressions, slices are not: that
-// is why slices are only a spelling.
+// is why slices are only a spelling. A Mask is an immutable value; copies share their content.
 
 #ifndef LCAB_ATTENTION_MASK_H_
 #define LCAB_ATTENTION_MASK_H_
@@ -16,59 +16,14 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "attention/bands.h"
+#include "attention/block_map.h"
 #include "attention/tokens.h"
 
 namespace lcab {
-
-// Key j of row i is allowed when q0 <= i < q1, k0 <= j < k1, j >= i + lower and j < i + upper.
-struct Band {
-  int64_t q0 = 0, q1 = 0, k0 = 0, k1 = 0;
-  std::optional<int64_t> lower;
-  std::optional<int64_t> upper;
-
-  friend bool operator==(const Band&, const Band&) = default;
-};
-
-// The keys a band allows row i, possibly empty.
-Interval KeysOf(const Band& band, int64_t row);
-// Exact number of pairs, in O(1).
-int64_t AreaOf(const Band& band);
-
-// For row i of slice [q0, q1) x [k0, k1) the allowed keys are [lo, hi) with
-// lo = k0 + (i - q0 if the kind tracks the top left corner) and
-// hi = k1 - (q1 - 1 - i if it tracks the bottom right one).
-enum class SliceKind {
-  kFull,       // tracks neither
-  kCausal,     // bottom right
-  kInvCausal,  // top left
-  kBiCausal,   // both
-};
-
-struct Slice {
-  int64_t q0 = 0, q1 = 0, k0 = 0, k1 = 0;
-  SliceKind kind = SliceKind::kFull;
-};
-
-Band ToBand(const Slice& slice);
-
-// Which tiles of an irregular grid are kept. Edges ascend strictly from 0 to the token count;
-// selected[r * columns + c] says whether tile (r, c) is kept.
-struct BlockMap {
-  std::vector<int64_t> row_edges;     // size rows + 1
-  std::vector<int64_t> column_edges;  // size columns + 1
-  std::vector<uint8_t> selected;      // rows * columns, 0 or 1
-
-  int64_t rows() const { return static_cast<int64_t>(row_edges.size()) - 1; }
-  int64_t columns() const { return static_cast<int64_t>(column_edges.size()) - 1; }
-  bool Selected(int64_t row, int64_t column) const {
-    return selected[static_cast<size_t>(row * columns() + column)] != 0;
-  }
-  friend bool operator==(const BlockMap&, const BlockMap&) = default;
-};
 
 enum class TileKind { kEmpty, kFull, kPartial };
 
@@ -80,13 +35,17 @@ struct HeadGroup {
 
 class Mask {
  public:
-  Mask() = default;  // no tokens, one group without pairs
+  static constexpr int64_t kMaxTokens = int64_t{1} << 31;  // so that areas fit 63 bits
+
+  Mask();  // no tokens, one group without pairs
 
   // `groups` is 1 (all heads alike) or the number of kv heads, in their order. Bands may reach
   // beyond the tokens (they are clipped) but must not overlap within a group: InvalidArgument
-  // names the two that do. Also InvalidArgument: negative counts, a malformed block map.
+  // names the two that do. Also InvalidArgument: no group, token counts outside 0..kMaxTokens, a
+  // malformed block map.
   static absl::StatusOr<Mask> Create(int64_t q_tokens, int64_t k_tokens,
                                      std::vector<HeadGroup> groups);
+  // One group for all heads. Also InvalidArgument: a slice that ends before it begins.
   static absl::StatusOr<Mask> FromSlices(int64_t q_tokens, int64_t k_tokens,
                                          std::span<const Slice> slices);
 
@@ -96,7 +55,8 @@ class Mask {
   // The group of a kv head: the only one, or its own.
   int64_t GroupOf(int64_t kv_head) const { return groups() == 1 ? 0 : kv_head; }
 
-  // Disjoint, sorted by (q0, k0); the block map still to be intersected.
+  // In the canonical form of bands.h, whatever the mask was made from: disjoint, trimmed, sorted
+  // by (q0, k0). The block map is still to be intersected.
   std::span<const Band> bands(int64_t group) const;
   const BlockMap* block_map(int64_t group) const;  // nullptr: none
 
@@ -112,14 +72,16 @@ class Mask {
   // Exact number of allowed pairs of one head of the group, in time that follows bands and blocks,
   // never pairs.
   int64_t Area(int64_t group) const;
-  // The same within a tile.
+  // The same within a tile, in time that follows the bands and blocks that touch it.
   int64_t Area(int64_t group, Interval rows, Interval keys) const;
-  // Exact. An empty tile range is kEmpty.
+  // Exact. An empty tile is kEmpty. Pairs beyond the tokens are not allowed, so a tile that sticks
+  // out is partial at most.
   TileKind Classify(int64_t group, Interval rows, Interval keys) const;
 
   // What a rank sees: the pairs of `q` x `k`, in their local rows, for the groups of kv heads
-  // [kv_heads.begin, kv_heads.end). Rows without a token see nothing. Striding keeps the number
-  // of bands: pieces whose rows continue each other are merged.
+  // [kv_heads.begin, kv_heads.end). Rows without a token see nothing and are not seen. Queries and
+  // keys of equal stride keep the form of bands; pieces whose rows continue each other are merged;
+  // unequal strides cost up to one band a row. A block map loses its regular edges.
   Mask Restrict(const TokenSet& q, const TokenSet& k, Interval kv_heads) const;
 
   // Rows at which the set of keys changes its form (band and block edges): sorted, unique, at most
@@ -127,18 +89,24 @@ class Mask {
   std::vector<int64_t> EdgeRows(int64_t group, int64_t limit) const;
   std::vector<int64_t> EdgeKeys(int64_t group, int64_t limit) const;
 
-  // A digest of the exact content (canonical form): equal masks have equal digests.
+  // A digest of the pairs and token counts: equal masks have equal digests, whatever they were
+  // made from. (Two masks with block maps count as equal when their bands are and their maps are,
+  // after neighbouring rows and columns of blocks that are alike have been joined.)
   uint64_t Digest() const;
 
   friend bool operator==(const Mask&, const Mask&);
 
  private:
-  struct Index;  // rows and columns to bands, built once
+  struct Group;  // bands, block map and what is computed from them once; shared by copies
+
+  Mask(int64_t q_tokens, int64_t k_tokens, std::vector<std::shared_ptr<const Group>> groups);
+  static std::shared_ptr<const Group> MakeGroup(std::vector<Band> canonical,
+                                                std::optional<BlockMap> block_map);
+  const Group& group(int64_t index) const { return *groups_[static_cast<size_t>(index)]; }
 
   int64_t q_tokens_ = 0;
   int64_t k_tokens_ = 0;
-  std::vector<HeadGroup> groups_ = std::vector<HeadGroup>(1);
-  std::vector<std::shared_ptr<const Index>> index_;
+  std::vector<std::shared_ptr<const Group>> groups_;
 };
 
 }  // namespace lcab

@@ -42,7 +42,8 @@ struct Parameter {
   std::vector<std::string> choices;    // texts only; empty: any text
 };
 
-// Fills in defaults and checks kinds and ranges. InvalidArgument names the parameter, what is
+// Fills in defaults and checks kinds and ranges; an integer serves where a number is declared.
+// InvalidArgument names the parameter, what is
 // wrong with it and what would be right (the nearest name for an unknown one).
 absl::StatusOr<Options> ResolveOptions(std::string_view component, const Options& given,
                                        const std::vector<Parameter>& declared);
@@ -53,6 +54,9 @@ int64_t GetInteger(const Options& options, std::string_view name);
 double GetReal(const Options& options, std::string_view name);
 const std::string& GetText(const Options& options, std::string_view name);
 const Value::List& GetList(const Options& options, std::string_view name);
+
+// A value as messages and canonical texts write it: 3, 0.5, true, pile, "two words", [1,2].
+std::string ValueText(const Value& value);
 
 // A canonical one-line text, `name` or `name{a=1,b=x}` with parameters in order: equal components
 // have equal text.
