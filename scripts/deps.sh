@@ -91,11 +91,12 @@ fi
 
 apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 -q "$@"; }
 
-# A machine that has never updated, or whose lists are old, offers packages that are gone from the
-# mirror; try with the lists at hand first, because updating takes longer than installing.
+# Lists are updated only where they do not serve, because that takes longer than installing: on a
+# machine that never had any (a trial run tells), or when they offer what the mirror has replaced.
 if [[ ${#missing[@]} -gt 0 ]]; then
-  apt install -y --no-install-recommends "${missing[@]}" ||
-    { apt update && apt install -y --no-install-recommends "${missing[@]}"; } ||
+  install=(install -y --no-install-recommends "${missing[@]}")
+  apt-get -qq --simulate "${install[@]}" >/dev/null 2>&1 || apt update || true
+  apt "${install[@]}" || { apt update && apt "${install[@]}"; } ||
     die "apt-get could not install: ${missing[*]}"
 fi
 
