@@ -36,18 +36,28 @@ class Reference {
   struct OutRow {
     std::vector<double> out;  // [v_head_dim]
     double lse = 0;           // natural log; -inf when the row has no key
+    double terms = 0;         // root of sum_j |P_ij v_j|^2
   };
   OutRow Out(int64_t q_head, int64_t row) const;
 
   // LSE and delta (sum_d dOut * out, minus dLSE) of rows [rows.begin, rows.end) of one head, which
   // the gradients below read. Ranges that do not overlap may run on several threads.
   void PrepareRows(int64_t q_head, Interval rows);
+  // The same from elsewhere (a faster fp64 computation): rows.size() values each.
+  void SetRows(int64_t q_head, Interval rows, std::span<const double> lse,
+               std::span<const double> delta);
   double lse(int64_t q_head, int64_t row) const;
   double delta(int64_t q_head, int64_t row) const;
 
-  std::vector<double> DQ(int64_t q_head, int64_t row) const;   // [qk_head_dim]; row prepared
-  std::vector<double> DK(int64_t kv_head, int64_t key) const;  // [qk_head_dim]; its rows prepared
-  std::vector<double> DV(int64_t kv_head, int64_t key) const;  // [v_head_dim]; its rows prepared
+  // `terms`, where given, becomes the root of the sum of the squared norms of what was added up:
+  // sum_j of scale P_ij dP_ij k_j and scale P_ij delta_i k_j apart for dQ, the like over rows for
+  // dK, P_ij dout_i for dV. Rounding errors are in proportion to it, also where terms cancel.
+  std::vector<double> DQ(int64_t q_head, int64_t row,
+                         double* terms = nullptr) const;  // [qk_head_dim]; row prepared
+  std::vector<double> DK(int64_t kv_head, int64_t key,
+                         double* terms = nullptr) const;  // [qk_head_dim]; its rows prepared
+  std::vector<double> DV(int64_t kv_head, int64_t key,
+                         double* terms = nullptr) const;  // [v_head_dim]; its rows prepared
 
  private:
   const Problem& problem_;
