@@ -10,9 +10,13 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace lcab {
+
+// No document is longer, nor is any sequence.
+inline constexpr int64_t kMaxDocumentTokens = int64_t{1} << 31;
 
 // A histogram bin: lengths [begin, end) with a weight relative to the others.
 struct LengthBin {
@@ -21,11 +25,16 @@ struct LengthBin {
   double weight = 0;
 };
 
-// The built-in distributions: "pile", "prolong64k", "prolong512k". NotFound names the nearest.
+// The built-in distributions: "pile", "prolong64k", "prolong512k".
+std::vector<std::string> LengthHistogramNames();
+// NotFound names the nearest.
 absl::StatusOr<std::span<const LengthBin>> LengthHistogram(std::string_view name);
 
+// InvalidArgument says which bin is empty, overlaps another or has no positive finite weight.
+absl::Status Validate(std::span<const LengthBin> histogram);
+
 // The text of a user's histogram: a JSON object {"[begin,end)": weight, ...}. InvalidArgument says
-// which bin is malformed, overlaps or has no positive finite weight.
+// which bin is malformed or there twice, and what Validate() says.
 absl::StatusOr<std::vector<LengthBin>> ParseLengthHistogram(std::string_view json);
 
 struct DocumentOptions {
@@ -38,7 +47,8 @@ struct DocumentOptions {
 };
 
 // Lengths that add up to `tokens`: pick a bin by weight, an integer uniformly in it, truncate to
-// what remains (minimum 1), repeat.
+// the cap and to what remains (minimum 1), repeat. InvalidArgument: what Validate() says of the
+// histogram; a negative count, draw or cap; a share outside 0..1; a uniform range that is empty.
 absl::StatusOr<std::vector<int64_t>> DrawDocuments(int64_t tokens, const DocumentOptions& options,
                                                    uint64_t seed, int64_t draw);
 
