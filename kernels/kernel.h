@@ -50,7 +50,7 @@ struct BackwardTensors {
   TensorView out;            // data null where the kernel wants delta
   RowStatView lse;           // final, over all keys of the row
   RowStatView delta;         // sum_d dOut * out - dLSE; data null where the kernel wants out
-  TensorView dq, dk, dv;     // the problem's dtype, or fp32 where the traits say so
+  TensorView dq, dk, dv;     // each the problem's dtype, or fp32 where the traits say so
   bool accumulate = false;   // add to dq, dk, dv (fp32) in place of overwriting
 };
 
