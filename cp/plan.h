@@ -161,6 +161,7 @@ struct Held {
 // (microbatches): steps and holdings name theirs by index.
 struct RankPlan {
   int rank = 0;
+  int ranks = 1;
   int streams = 1;
   int communicators = 0;
   std::vector<Problem> problems;
