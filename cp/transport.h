@@ -85,7 +85,10 @@ struct CommunicatorOptions {
   absl::Duration timeout = absl::Seconds(30);
 };
 
-// Connects all ranks. Fails with DeadlineExceeded naming the ranks that did not come.
+// Connects all ranks. Fails with DeadlineExceeded naming the ranks that did not come, and with
+// InvalidArgument for an interface that this host does not have. A peer that is gone shows as
+// Unavailable, naming it, for those that wait for it; for that, a SIGPIPE that nobody handles is
+// ignored from now on in this process.
 absl::StatusOr<std::unique_ptr<Communicator>> MakeGlooCommunicator(
     const CommunicatorOptions& options, Rendezvous& rendezvous);
 // For one rank: exchanges with itself only.
