@@ -54,19 +54,28 @@ class Strategy {
   virtual std::vector<Parameter> parameters() const { return {}; }
 
   // Ok, or Unimplemented with the reason (say, that the ranks do not divide the heads).
-  virtual absl::Status Supports(const PlanRequest& request) const = 0;
+  // InvalidArgument for a problem or topology that makes no sense under any strategy.
+  absl::Status Supports(const PlanRequest& request) const;
   // All ranks' plans, memory assigned and dependencies derived. Fails as Supports() does.
-  virtual absl::StatusOr<std::vector<RankPlan>> MakePlans(const PlanRequest& request) const = 0;
-  // Payload bytes that `rank` sends in a pass, by formula (docs/strategies.md), padding included.
-  // Uses no code of the plans.
+  absl::StatusOr<std::vector<RankPlan>> MakePlans(const PlanRequest& request) const;
+  // Payload bytes that `rank` sends in a pass, by formula (docs/strategies.md), padding included,
+  // for a request that is supported. Uses no code of the plans.
   virtual int64_t BytesSent(const PlanRequest& request, int rank, Pass pass) const = 0;
+
+ private:
+  // For valid requests: Unimplemented with the reason, or Ok.
+  virtual absl::Status DoSupports(const PlanRequest& request) const = 0;
+  // For supported requests.
+  virtual std::vector<RankPlan> DoMakePlans(const PlanRequest& request) const = 0;
 };
 
 class StrategyRegistry {
  public:
-  absl::Status Add(std::unique_ptr<Strategy> strategy);
+  // A name that is taken is a fault of the build: the program ends and says so.
+  void Add(std::unique_ptr<Strategy> strategy);
   // NotFound names the nearest strategy.
   absl::StatusOr<const Strategy*> Find(std::string_view name) const;
+  // In order of name.
   std::vector<const Strategy*> List() const;
 
  private:
