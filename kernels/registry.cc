@@ -1,5 +1,7 @@
 #include "kernels/registry.h"
 
+#include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 #include "attention/parameters.h"
@@ -16,6 +18,13 @@ absl::Status KernelRegistry::Add(std::unique_ptr<Kernel> kernel) {
         "a kernel called '{}' is registered already; give one another name", place->first));
   }
   return absl::OkStatus();
+}
+
+void KernelRegistry::AddBuiltin(std::unique_ptr<Kernel> kernel) {
+  if (const absl::Status status = Add(std::move(kernel)); !status.ok()) {
+    fmt::print(stderr, "{}\n", std::string(status.message()));
+    std::abort();
+  }
 }
 
 absl::StatusOr<const Kernel*> KernelRegistry::Find(std::string_view name) const {

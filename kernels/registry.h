@@ -23,6 +23,8 @@ class KernelRegistry {
  public:
   // AlreadyExists for a name that is taken.
   absl::Status Add(std::unique_ptr<Kernel> kernel);
+  // For kernels that are linked in: a name that is taken is a mistake in the build, and ends it.
+  void AddBuiltin(std::unique_ptr<Kernel> kernel);
   // NotFound names the nearest kernel.
   absl::StatusOr<const Kernel*> Find(std::string_view name) const;
   // In order of name; hidden ones only on request.

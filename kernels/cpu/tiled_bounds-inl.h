@@ -1,0 +1,90 @@
+// What the rows of a tile see of a span of keys, in the forms that the inner loops ask for.
+// Included once for each instruction set.
+
+#if defined(LCAB_KERNELS_CPU_TILED_BOUNDS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LCAB_KERNELS_CPU_TILED_BOUNDS_INL_H_
+#undef LCAB_KERNELS_CPU_TILED_BOUNDS_INL_H_
+#else
+#define LCAB_KERNELS_CPU_TILED_BOUNDS_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+
+#include "hwy/highway.h"
+#include "kernels/cpu/tiled_gemm-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace lcab::HWY_NAMESPACE {
+
+struct KeyRange {
+  int64_t begin = 0, end = 0;  // of the span
+};
+struct VectorRange {
+  int begin = 0, end = 0;  // of the tile's vectors of rows
+};
+
+// For a tile of kTileVectors vectors of rows. `bounds` as in KeySpan.
+template <int kTileVectors>
+class SpanBounds {
+ public:
+  static constexpr int kRows = kTileVectors * kLanes;
+
+  HWY_INLINE explicit SpanBounds(const int16_t* HWY_RESTRICT bounds) {
+    for (int row = 0; row < kRows; ++row) {
+      lower_[row] = static_cast<float>(bounds[row]);
+      upper_[row] = static_cast<float>(bounds[kRows + row]);
+    }
+    for (int block = 0; block < kRows / kPanel; ++block) {
+      blocks_[block] = Hull(bounds, block * kPanel, kPanel);
+    }
+    for (int n = 0; n < kTileVectors; ++n) {
+      const KeyRange hull = Hull(bounds, n * kLanes, kLanes);
+      vectors_[n] = {hull.begin / kPanel * kPanel, (hull.end + kPanel - 1) / kPanel * kPanel};
+    }
+  }
+
+  // Lanes of vector n whose rows see the key.
+  HWY_INLINE hn::Mask<VectorTag> Allows(int n, int64_t key) const {
+    const VectorTag tag;
+    const Vector at = hn::Set(tag, static_cast<float>(key));
+    return hn::And(hn::Ge(at, hn::Load(tag, lower_ + n * kLanes)),
+                   hn::Lt(at, hn::Load(tag, upper_ + n * kLanes)));
+  }
+  // What any row of vector n sees, in whole panels.
+  KeyRange KeysOfVector(int n) const { return vectors_[n]; }
+  // What any of rows [row, row + kPanel) sees; row is a multiple of kPanel.
+  KeyRange KeysOfRows(int64_t row) const { return blocks_[row / kPanel]; }
+  // The vectors between the first and the last of which a row sees part of this panel.
+  VectorRange VectorsOf(int64_t panel_key) const {
+    VectorRange range;
+    for (int n = 0; n < kTileVectors; ++n) {
+      if (vectors_[n].begin > panel_key || vectors_[n].end <= panel_key) continue;
+      if (range.end == 0) range.begin = n;
+      range.end = n + 1;
+    }
+    return range;
+  }
+
+ private:
+  static KeyRange Hull(const int16_t* bounds, int first, int count) {
+    KeyRange hull;
+    for (int row = first; row < first + count; ++row) {
+      const int64_t lower = bounds[row], upper = bounds[kRows + row];
+      if (lower == upper) continue;
+      hull = hull.end == 0 ? KeyRange{lower, upper}
+                           : KeyRange{std::min(hull.begin, lower), std::max(hull.end, upper)};
+    }
+    return hull;
+  }
+
+  HWY_ALIGN float lower_[kRows];
+  HWY_ALIGN float upper_[kRows];
+  KeyRange blocks_[kRows / kPanel];
+  KeyRange vectors_[kTileVectors];
+};
+
+}  // namespace lcab::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // LCAB_KERNELS_CPU_TILED_BOUNDS_INL_H_
