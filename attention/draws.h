@@ -18,7 +18,7 @@ enum class DrawPurpose : uint32_t {
   kBlockScores = 6,
 };
 
-// `draw` in 0..2^32 - 1; `head` below 2^24.
+// `draw` in 0..2^32 - 1; `head` below 2^23: the top bit tells inputs (input_values.h) from draws.
 constexpr PhiloxStream DrawStream(uint64_t seed, DrawPurpose purpose, int64_t draw,
                                   int64_t head = 0) {
   return PhiloxStream(seed, static_cast<uint32_t>(purpose) | static_cast<uint32_t>(head) << 8,

@@ -13,9 +13,10 @@
 namespace lcab {
 
 enum class Distribution {
-  kNormal,       // near N(0, 1): a sum of uniform integers (Irwin-Hall)
-  kHeavyTailed,  // the same, with a few channels of each head times 2^3..2^5, as activations have
-  kLargeRows,    // the same, with a few rows times 2^4
+  kNormal,       // near N(0, 1): a sum of three uniform integers (Irwin-Hall), within (-3, 3)
+  kHeavyTailed,  // the same, with one channel in 16 of each head times 2^3..2^5, as activations
+                 // have them
+  kLargeRows,    // the same, with one row in 64 of each head times 2^4
   kCorrelated,   // K correlated with Q, so that softmax is peaked: k_j = q_j / 2 + noise
 };
 std::string_view Name(Distribution distribution);
@@ -33,7 +34,8 @@ struct InputSource {
 };
 
 // Element (token, head, channel) of Q, K, V, dOut or dLSE (channel 0). Exactly representable in
-// the dtype. Tokens up to 2^40, heads up to 2^16, channels up to 2^16.
+// the dtype. Tokens below 2^40, heads and channels below 2^16. (input_values.h has the arithmetic,
+// for devices.)
 float InputElement(const InputSource& source, Tensor tensor, int64_t token, int64_t head,
                    int64_t channel);
 

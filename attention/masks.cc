@@ -53,9 +53,9 @@ absl::StatusOr<Mask> MakeMask(std::string_view name, const Options& given,
                     nearest.empty() ? "" : fmt::format(" (did you mean '{}'?)", nearest),
                     fmt::join(names, ", ")));
   }
-  if (context.kv_heads < 1 || context.kv_heads >= int64_t{1} << 24) {
+  if (context.kv_heads < 1 || context.kv_heads >= int64_t{1} << 23) {
     return absl::InvalidArgumentError(
-        fmt::format("mask '{}': kv_heads is {}, not in 1..2^24", name, context.kv_heads));
+        fmt::format("mask '{}': kv_heads is {}, not in 1..2^23 - 1", name, context.kv_heads));
   }
   if (context.draw < 0 || context.draw > INT64_C(0xFFFFFFFF)) {
     return absl::InvalidArgumentError(

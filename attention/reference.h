@@ -6,6 +6,7 @@
 #ifndef LCAB_ATTENTION_REFERENCE_H_
 #define LCAB_ATTENTION_REFERENCE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -15,7 +16,8 @@
 namespace lcab {
 
 // Inputs of a whole problem, contiguous [tokens, heads, dim]; dout and dlse may be empty where
-// only the forward pass is asked. dlse is [q_heads, q_tokens]; empty means zero.
+// only the forward pass is asked. dlse is [q_heads, q_tokens]; empty means zero. Sizes are those of
+// the problem's ExtentOf(), values those of its dtype.
 struct ReferenceInputs {
   std::span<const float> q, k, v, dout, dlse;
 };
@@ -24,7 +26,8 @@ struct ReferenceInputs {
 enum class Precision {
   kExact,    // fp64 throughout
   kWorking,  // an emulation of a good kernel in the problem's dtype: products of dtype values
-             // accumulated in fp32, P and dS rounded to the dtype before the second product,
+             // accumulated in fp32, in tiles of 128 keys or rows; P and dS rounded to the dtype
+             // before the second product; the row sum of P not rounded; LSE and delta in fp32;
              // results rounded to the dtype. The yardstick for tolerances.
 };
 
@@ -60,6 +63,8 @@ class Reference {
                          double* terms = nullptr) const;  // [v_head_dim]; its rows prepared
 
  private:
+  size_t Index(int64_t q_head, int64_t row) const;  // in lse_ and delta_
+
   const Problem& problem_;
   ReferenceInputs inputs_;
   Precision precision_;
