@@ -1,6 +1,7 @@
 #include <cmath>
 #include <memory>
 
+#include "cp/prove.h"
 #include "cp/strategy.h"
 #include "cp/testing/naive_kernel.h"
 #include "cp/testing/run_ranks.h"
@@ -30,6 +31,10 @@ TEST(Strategies, AgreeWithOneRankAndSendTheBytesOfTheirFormulas) {
                               .overlap = overlap};
           auto plans = strategy->MakePlans(request);
           ASSERT_TRUE(plans.ok()) << plans.status();
+          auto proof = Prove(*plans, [&](int rank, Pass pass) {
+            return strategy->BytesSent(request, rank, pass);
+          });
+          ASSERT_TRUE(proof.ok()) << proof.status();
           auto result =
               RunRanks(*plans, inputs, {.kernel = &kernel, .iterations = 2, .network = network});
           ASSERT_TRUE(result.ok()) << result.status();
