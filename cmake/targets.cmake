@@ -3,7 +3,7 @@
 
 # Flags for code that is ours; generated code is compiled without them.
 function(lcab_strict target)
-  target_compile_options(${target} PRIVATE
+  set(warnings
     -Wall -Wextra -Werror -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-qual
     -Wextra-semi -Wvla -Wundef -Wredundant-decls
     # Designated initialisers that leave the defaults alone are how our option structs are written.
@@ -11,11 +11,12 @@ function(lcab_strict target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # GCC 12 reports these for correct uses of std::string and std::optional once it inlines
     # (bugs 105651 and 80635); the sanitizer builds and clang-tidy look for the real ones.
-    target_compile_options(${target} PRIVATE -Wno-restrict -Wno-maybe-uninitialized)
+    list(APPEND warnings -Wno-restrict -Wno-maybe-uninitialized)
     if(LCAB_SANITIZE)
-      target_compile_options(${target} PRIVATE -Wno-stringop-overflow -Wno-array-bounds)
+      list(APPEND warnings -Wno-stringop-overflow -Wno-array-bounds)
     endif()
   endif()
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${warnings}>")
 endfunction()
 
 # What libraries, executables and tests have in common.

@@ -31,14 +31,17 @@ if(LCAB_MOLD)
 endif()
 add_link_options(-Wl,--as-needed)
 
+# Options of our C++ beside the build type's. They are kept in a variable because a CUDA compiler
+# takes others, and because results record them (cmake/version.cmake).
+set(LCAB_CXX_OPTIONS
+    # a*b+c is fused where the source says so (Highway's MulAdd) and nowhere else: the fp64 reference
+    # gives the same bits whatever the compiler sees.
+    -ffp-contract=off)
 if(LCAB_SANITIZE)
-  add_compile_options("-fsanitize=${LCAB_SANITIZE}" -fno-sanitize-recover=all)
+  list(APPEND LCAB_CXX_OPTIONS "-fsanitize=${LCAB_SANITIZE}" -fno-sanitize-recover=all)
   add_link_options("-fsanitize=${LCAB_SANITIZE}")
 endif()
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${LCAB_CXX_OPTIONS}>")
 
 # __FILE__ and debug information name files from the source root, wherever that is.
-add_compile_options("-ffile-prefix-map=${CMAKE_CURRENT_SOURCE_DIR}=.")
-
-# a*b+c is fused where the source says so (Highway's MulAdd) and nowhere else: the fp64 reference
-# gives the same bits whatever the compiler sees.
-add_compile_options(-ffp-contract=off)
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_CURRENT_SOURCE_DIR}=.>")

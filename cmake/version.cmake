@@ -14,11 +14,8 @@ if(CMAKE_BUILD_TYPE)
   string(TOUPPER "${CMAKE_BUILD_TYPE}" build_type)
   string(APPEND LCAB_BUILD_FLAGS " ${CMAKE_CXX_FLAGS_${build_type}}")
 endif()
-get_directory_property(directory_options COMPILE_OPTIONS)
-# Where the sources lie says nothing about the code.
-list(FILTER directory_options EXCLUDE REGEX "^-ffile-prefix-map=")
-list(JOIN directory_options " " directory_options)
-string(STRIP "${LCAB_BUILD_FLAGS} ${directory_options}" LCAB_BUILD_FLAGS)
+list(JOIN LCAB_CXX_OPTIONS " " cxx_options)
+string(STRIP "${LCAB_BUILD_FLAGS} ${cxx_options}" LCAB_BUILD_FLAGS)
 file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/generated/lcab_version_build.cc" @ONLY CONTENT
 "// Generated from cmake/version.cmake.
 #include \"lcab_version_parts.h\"
@@ -35,6 +32,7 @@ const char kSanitizers[] = \"@LCAB_SANITIZE@\";
 add_library(lcab_version STATIC
   "${version_dir}/lcab_version.cc" "${PROJECT_BINARY_DIR}/generated/lcab_version_build.cc" "${commit_source}")
 add_dependencies(lcab_version lcab_version_commit)
-target_include_directories(lcab_version PUBLIC "${version_dir}")
+target_include_directories(lcab_version PUBLIC "${version_dir}" PRIVATE "${PROJECT_SOURCE_DIR}")
 set_target_properties(lcab_version PROPERTIES LCAB_FOLDER cmake)
 lcab_strict(lcab_version)
+_lcab_headers(lcab_version "${version_dir}/lcab_version.h" "${version_dir}/lcab_version_parts.h")

@@ -89,7 +89,7 @@ if [[ -t 0 && "${YES:-0}" != 1 ]]; then
   esac
 fi
 
-apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 -q "$@"; }
+apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 -qq "$@"; }
 
 # Lists are updated only where they do not serve, because that takes longer than installing: on a
 # machine that never had any (a trial run tells), or when they offer what the mirror has replaced.
