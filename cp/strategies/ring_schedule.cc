@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cp/strategies/requirements.h"
+#include "cp/strategies/single_schedule.h"
 
 namespace lcab::cp {
 namespace {
@@ -20,6 +21,7 @@ struct KvViews {
   View k, v;
 };
 
+// For two ranks or more. A round is a step of the ring.
 class RingSchedule : public RankSchedule {
  public:
   RingSchedule(const PlanRequest& request, const RingShards& shards, int rank)
@@ -28,14 +30,14 @@ class RingSchedule : public RankSchedule {
         ranks_(request.topology.ranks),
         rank_(rank),
         wants_delta_(request.kernel.wants_delta),
-        kv_stream_(request.overlap && ranks_ > 1 ? 1 : kComputeStream),
-        gradient_stream_(request.overlap && request.backward && ranks_ > 1 ? 2 : kComputeStream),
+        kv_stream_(request.overlap ? 1 : kComputeStream),
+        gradient_stream_(request.overlap && request.backward ? 2 : kComputeStream),
         q_tokens_(shards.q[static_cast<size_t>(rank)]) {
     FindWork();
     frame_.rank = rank;
     frame_.ranks = ranks_;
     frame_.streams = std::max(kv_stream_, gradient_stream_) + 1;
-    frame_.communicators = ranks_ == 1 ? 0 : (request.backward ? 2 : 1);
+    frame_.communicators = request.backward ? 2 : 1;
     frame_.problems = {problem_};
     DeclareForward(request.backward);
     if (request.backward) DeclareBackward();
@@ -163,7 +165,6 @@ class RingSchedule : public RankSchedule {
       dq_part_ = Declare(frame_, Rows("dq_part", q_rows, p.q_heads, p.qk_head_dim, DType::kFloat32,
                                       BufferRole::kTemp));
     }
-    if (ranks_ == 1) return;
     int64_t most_rows = 0;
     for (int owner = 0; owner < ranks_; ++owner) most_rows = std::max(most_rows, KeyRows(owner));
     const auto temp = [&](std::string name, int64_t dim) {
@@ -246,7 +247,7 @@ class RingSchedule : public RankSchedule {
     const bool first = round == first_work_;
     // The gradients of the shard that is here. Ours start the sum; the others' arrive with the
     // sum so far, which may still be under way while our part is computed.
-    KvViews sum = ranks_ == 1 ? KvViews{All(frame_, dk_), All(frame_, dv_)} : GradientsAt(round);
+    KvViews sum = GradientsAt(round);
     KvViews part = sum;
     if (round > 0) {
       const Interval rows{0, KeyRowsAt(round)};
@@ -276,10 +277,8 @@ class RingSchedule : public RankSchedule {
       sink.Emit(kComputeStream, Fill{.to = sum.k, .value = 0});
       sink.Emit(kComputeStream, Fill{.to = sum.v, .value = 0});
     }
-    if (ranks_ > 1) {
-      sink.Emit(gradient_stream_,
-                PassOn(kGradientCommunicator, std::move(sum), GradientsAt(round + 1)));
-    }
+    sink.Emit(gradient_stream_,
+              PassOn(kGradientCommunicator, std::move(sum), GradientsAt(round + 1)));
   }
 
   void FinishBackward(StepSink& sink) const {
@@ -287,7 +286,7 @@ class RingSchedule : public RankSchedule {
     if (dq_sum_ != dq_) {
       sink.Emit(kComputeStream, Copy{.to = All(frame_, dq_), .from = All(frame_, dq_sum_)});
     }
-    if (ranks_ > 1 && narrow()) {
+    if (narrow()) {
       KvViews home = GradientsAt(ranks_);
       sink.Emit(kComputeStream, Copy{.to = All(frame_, dk_), .from = std::move(home.k)});
       sink.Emit(kComputeStream, Copy{.to = All(frame_, dv_), .from = std::move(home.v)});
@@ -324,6 +323,7 @@ absl::Status SupportsRing(const PlanRequest& request) {
 }
 
 std::vector<RankPlan> MakeRingPlans(const PlanRequest& request, const RingShards& shards) {
+  if (request.topology.ranks == 1) return MakeSinglePlan(request);
   return BuildPlans(request.topology.ranks, request.backward, [&](int rank) {
     return std::make_unique<RingSchedule>(request, shards, rank);
   });
