@@ -17,6 +17,7 @@ find_package(Gloo CONFIG REQUIRED)
 find_package(SQLite3 MODULE REQUIRED)
 find_package(SQLiteCpp CONFIG REQUIRED)
 find_package(zstd CONFIG REQUIRED)
+find_package(ZLIB MODULE REQUIRED)
 
 # Debian ships cpp-httplib compiled, with a pkg-config file only; its definitions must be ours too.
 find_package(PkgConfig REQUIRED)

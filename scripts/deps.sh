@@ -13,7 +13,7 @@ build_packages=(
   # the wire
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc libssl-dev
   # base libraries
-  libabsl-dev libfmt-dev libspdlog-dev libcli11-dev libyaml-cpp-dev nlohmann-json3-dev libzstd-dev
+  libabsl-dev libfmt-dev libspdlog-dev libcli11-dev libyaml-cpp-dev nlohmann-json3-dev libzstd-dev zlib1g-dev
   # storage, metrics, pages
   libsqlite3-dev libsqlitecpp-dev prometheus-cpp-dev libcpp-httplib-dev
   # compute and transport
