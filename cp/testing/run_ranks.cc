@@ -183,12 +183,12 @@ Tensors RandomInputs(const Problem& problem, uint64_t seed) {
   Tensors tensors;
   for (const Tensor tensor : {Tensor::kQ, Tensor::kK, Tensor::kV, Tensor::kDOut}) {
     PhiloxStream random(seed, static_cast<uint32_t>(tensor));
+    std::vector<float>& values = tensors[tensor];
     for (size_t i = 0; i < ElementsOf(problem, tensor); ++i) {
       int64_t sum = 0;  // of 12 uniforms: variance 1
       for (int n = 0; n < 12; ++n) sum += static_cast<int64_t>(random.Below(1 << 16));
       const float value = std::ldexp(static_cast<float>(sum), -16) - 6;
-      tensors[tensor].push_back(problem.dtype == DType::kFloat32 ? value
-                                                                 : ToFloat(ToBFloat16(value)));
+      values.push_back(problem.dtype == DType::kFloat32 ? value : ToFloat(ToBFloat16(value)));
     }
   }
   return tensors;
