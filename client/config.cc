@@ -32,7 +32,7 @@ absl::StatusOr<std::map<std::string, std::string>> FromYaml(const std::string& p
   std::map<std::string, std::string> values;
   const YAML::Node root = YAML::Load(text);
   if (root.IsNull()) return values;
-  if (!root.IsMap()) return Wrong(path, root.Mark(), "expected a map, as in `server: host:7410`");
+  if (!root.IsMap()) return Wrong(path, root.Mark(), "expected a map, as in `server: host:7750`");
   for (const auto& entry : root) {
     const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "";
     if (std::find(known.begin(), known.end(), key) == known.end()) {

@@ -12,7 +12,7 @@
 //     }
 //     ExitCode Run(Console& console) override;
 //    private:
-//     std::string job_, server_ = "127.0.0.1:7410";
+//     std::string job_, server_ = "127.0.0.1:7750";
 //   };
 //   std::unique_ptr<Verb> MakeCancelVerb() { return std::make_unique<CancelVerb>(); }
 //
