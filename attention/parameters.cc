@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <type_traits>
+#include <utility>
 
 #include "fmt/format.h"
 
@@ -204,16 +205,19 @@ std::string NearestName(std::string_view text, const std::vector<std::string>& c
   std::string nearest;
   size_t smallest = std::max<size_t>(text.size(), 3) / 3 + 1;  // farther is another word
   for (const std::string& candidate : candidates) {
-    // Levenshtein's distance, one row of the table at a time.
-    std::vector<size_t> row(candidate.size() + 1);
+    // The distance of Damerau and Levenshtein (optimal string alignment): a letter more, less or
+    // another, or two neighbours swapped, is one mistake. Three rows of the table at a time.
+    std::vector<size_t> before_last, last, row(candidate.size() + 1);
     for (size_t j = 0; j < row.size(); ++j) row[j] = j;
     for (size_t i = 1; i <= text.size(); ++i) {
-      size_t diagonal = row[0];
+      before_last = std::exchange(last, std::exchange(row, std::vector<size_t>(row.size())));
       row[0] = i;
       for (size_t j = 1; j < row.size(); ++j) {
-        const size_t replaced = diagonal + (text[i - 1] == candidate[j - 1] ? 0 : 1);
-        diagonal = row[j];
-        row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+        const size_t replaced = last[j - 1] + (text[i - 1] == candidate[j - 1] ? 0 : 1);
+        row[j] = std::min({replaced, last[j] + 1, row[j - 1] + 1});
+        const bool swapped =
+            i > 1 && j > 1 && text[i - 1] == candidate[j - 2] && text[i - 2] == candidate[j - 1];
+        if (swapped) row[j] = std::min(row[j], before_last[j - 2] + 1);
       }
     }
     if (row.back() < smallest) {

@@ -96,6 +96,7 @@ TEST(NearestNameTest, FindsTheOneThatWasMeantOrNothing) {
   const std::vector<std::string> names = {"cpu_tiled", "cpu_reference", "cudnn"};
   EXPECT_EQ(NearestName("cpu_tild", names), "cpu_tiled");
   EXPECT_EQ(NearestName("cudn", names), "cudnn");
+  EXPECT_EQ(NearestName("rign", {"ring", "ring_zigzag"}), "ring");  // a swap is one mistake
   EXPECT_EQ(NearestName("flash", names), "");
   EXPECT_EQ(NearestName("", names), "");
   EXPECT_EQ(NearestName("x", {}), "");
