@@ -34,9 +34,8 @@ absl::StatusOr<Parameter> FromProto(const v1::ParameterInfo& parameter);
 // InvalidArgument for counts of tokens beyond kMostTokens.
 absl::StatusOr<Problem> MakeProblem(const v1::Problem& problem);
 
-// Query or key tokens of one problem: 2^32. Above that, products of counts and heads come near the
-// end of 64 bits.
-inline constexpr int64_t kMostTokens = int64_t{1} << 32;
+// Query or key tokens of one problem.
+inline constexpr int64_t kMostTokens = int64_t{1} << 31;
 
 // What a worker tells of a kernel of its own.
 v1::KernelInfo Describe(const Kernel& kernel);
