@@ -118,8 +118,8 @@ class Device {
 
   virtual const DeviceInfo& info() const = 0;
 
-  // ResourceExhausted names bytes asked and bytes left. Aligned to 256 bytes. Contents undefined.
-  // Memory goes back before its device does.
+  // ResourceExhausted names bytes asked and bytes left. Aligned to 256 bytes. Contents are
+  // undefined (a CPU device fills them with NaN). Memory goes back before its device does.
   absl::StatusOr<Memory> Allocate(int64_t bytes);
   int64_t allocated_bytes() const;
   int64_t peak_bytes() const;

@@ -116,7 +116,7 @@ HWY_INLINE void ScoreGradients(const ScoreScale& score_scale, const BackwardStat
       p = hn::Mul(hn::MulSub(product, scale, lse), log2e);
     }
     // Beyond 128 only where the bounds will hide it, or where LSE is not this problem's.
-    p = Exp2(hn::Min(hn::Set(tag, 128.0f), p));
+    p = Exp2(AtMost(128.0f, p));
     if (bounds != nullptr) p = hn::IfThenElseZero(bounds->Allows(n, key + m), p);
     Vector ds = hn::Mul(p, hn::Sub(hn::Load(tag, state.ds + place), delta));
     if constexpr (kCapped) ds = hn::Mul(ds, slope);

@@ -38,8 +38,10 @@ class SpanBounds {
     for (int block = 0; block < kRows / kPanel; ++block) {
       blocks_[block] = Hull(bounds, block * kPanel, kPanel);
     }
+    // A block of rows that spans vectors reads what all of them see.
+    constexpr int kGroup = kLanes < kPanel ? kPanel : kLanes;
     for (int n = 0; n < kTileVectors; ++n) {
-      const KeyRange hull = Hull(bounds, n * kLanes, kLanes);
+      const KeyRange hull = Hull(bounds, n * kLanes / kGroup * kGroup, kGroup);
       vectors_[n] = {hull.begin / kPanel * kPanel, (hull.end + kPanel - 1) / kPanel * kPanel};
     }
   }
@@ -51,7 +53,8 @@ class SpanBounds {
     return hn::And(hn::Ge(at, hn::Load(tag, lower_ + n * kLanes)),
                    hn::Lt(at, hn::Load(tag, upper_ + n * kLanes)));
   }
-  // What any row of vector n sees, in whole panels.
+  // What any row of vector n sees, and of vectors that share a block of kPanel rows with it, in
+  // whole panels.
   KeyRange KeysOfVector(int n) const { return vectors_[n]; }
   // What any of rows [row, row + kPanel) sees; row is a multiple of kPanel.
   KeyRange KeysOfRows(int64_t row) const { return blocks_[row / kPanel]; }

@@ -16,13 +16,31 @@ namespace lcab::HWY_NAMESPACE {
 
 constexpr float kLog2E = 1.44269504088896341f;
 
+// The larger and the smaller of x and a bound; NaN stays NaN, so that NaN in inputs shows.
+HWY_INLINE Vector AtLeast(float bound, Vector x) {
+  const VectorTag tag;
+#if HWY_TARGET == HWY_SCALAR
+  return hn::IfThenElse(hn::Lt(x, hn::Set(tag, bound)), hn::Set(tag, bound), x);
+#else
+  // In this order of operands: x86 returns the second where one is NaN.
+  return hn::Max(hn::Set(tag, bound), x);
+#endif
+}
+HWY_INLINE Vector AtMost(float bound, Vector x) {
+  const VectorTag tag;
+#if HWY_TARGET == HWY_SCALAR
+  return hn::IfThenElse(hn::Gt(x, hn::Set(tag, bound)), hn::Set(tag, bound), x);
+#else
+  return hn::Min(hn::Set(tag, bound), x);
+#endif
+}
+
 // 2^x within about one unit in the last place, for x <= 128. Exactly 0 below -126.5, so also for
-// -inf: what a mask hides weighs nothing. NaN stays NaN, so that NaN in inputs shows.
+// -inf: what a mask hides weighs nothing. NaN stays NaN.
 HWY_INLINE Vector Exp2(Vector x) {
   const VectorTag tag;
   const hn::RebindToSigned<VectorTag> int_tag;
-  // In this order of operands x86 returns a NaN in x.
-  x = hn::Max(hn::Set(tag, -127.0f), x);
+  x = AtLeast(-127.0f, x);
   // After adding 1.5 * 2^23 + 127 the low bits hold the nearest integer plus the exponent's bias.
   const Vector shift = hn::Set(tag, 12583039.0f);
   const Vector shifted = hn::Add(x, shift);

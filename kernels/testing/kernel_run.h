@@ -49,12 +49,17 @@ struct KernelRunOptions {
 KernelOutputs RunKernel(const Kernel& kernel, const Problem& problem, const KernelInputs& inputs,
                         Device& device, const KernelRunOptions& options = {});
 
+// The truth in fp64, from attention/reference.h, rounded to fp32.
+KernelOutputs ReferenceOutputs(const Problem& problem, const KernelInputs& inputs,
+                               bool backward = true);
+
 // The kernel of BuiltinKernels() with that name; ends the test program where there is none.
 const Kernel& BuiltinKernel(std::string_view name);
 
 // Adds a test failure unless every row of every tensor of `actual` is near that of `expected`: the
 // error's norm is at most `tolerance` times the larger of the row's norm and the tensor's root mean
-// square row norm, and LSE differs by at most 10 * tolerance. Infinities and NaN must match.
+// square row norm, plus 3e-5 (what cancelling leaves of fp32 terms of inputs near 1). LSE differs
+// by at most 5e-6 (1 + |LSE|). Infinities must match, and NaN is never near.
 void ExpectNear(const KernelOutputs& actual, const KernelOutputs& expected, const Problem& problem,
                 double tolerance, const std::string& what);
 
