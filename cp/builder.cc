@@ -87,8 +87,9 @@ class MemoryPlanner {
     });
     std::vector<size_t> placed;  // ascending offsets
     for (const size_t index : order) {
-      if (!lives_[index].used) continue;
       Buffer& buffer = plan_.buffers[index];
+      if (!lives_[index].used) buffer.rows = 0;
+      if (buffer.bytes() == 0) continue;
       int64_t offset = 0;
       for (const size_t other : placed) {
         const Buffer& there = plan_.buffers[other];

@@ -36,7 +36,7 @@ class RankSchedule {
 };
 
 // The plan of one rank: `after` from conflicts of reads and writes, memory by liveness. Buffers
-// that no step and no holding uses get no memory.
+// that no step and no holding uses lose their rows.
 RankPlan BuildPlan(const RankSchedule& schedule, bool backward);
 
 // One plan a rank.

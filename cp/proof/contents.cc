@@ -91,7 +91,9 @@ Contents::Contents(const RankPlan& plan)
     for (size_t j = 0; j < plan.buffers.size(); ++j) {
       const Buffer& a = plan.buffers[i];
       const Buffer& b = plan.buffers[j];
-      if (i != j && a.offset < b.offset + b.bytes() && b.offset < a.offset + a.bytes()) {
+      const Interval shared =
+          Common({a.offset, a.offset + a.bytes()}, {b.offset, b.offset + b.bytes()});
+      if (i != j && !shared.empty()) {
         same_memory_[i].push_back(static_cast<int>(j));
       }
     }

@@ -23,7 +23,7 @@ void Append(std::vector<Access>& list, bool writes, std::initializer_list<const 
   }
 }
 
-bool Overlap(Interval a, Interval b) { return a.begin < b.end && b.begin < a.end; }
+bool Overlap(Interval a, Interval b) { return std::max(a.begin, b.begin) < std::min(a.end, b.end); }
 
 bool AnyOverlap(const std::vector<Interval>& a, const std::vector<Interval>& b) {
   for (const Interval& x : a) {
@@ -287,6 +287,8 @@ class StepChecker {
   std::vector<StreamIndex> stream_of_;  // by communicator; -1: not seen yet
 };
 
+Interval BytesIn(const Buffer& buffer) { return {buffer.offset, buffer.offset + buffer.bytes()}; }
+
 absl::Status CheckMemory(const RankPlan& plan) {
   for (const Buffer& buffer : plan.buffers) {
     if (buffer.rows < 0 || buffer.heads < 0 || buffer.dim < 1 || buffer.offset < 0 ||
@@ -297,6 +299,14 @@ absl::Status CheckMemory(const RankPlan& plan) {
     if (buffer.head_major && (buffer.dim != 1 || buffer.dtype != DType::kFloat32)) {
       return Broken("rank {}: buffer {} is by heads, but no fp32 row statistic", plan.rank,
                     buffer.name);
+    }
+    // What lasts from pass to pass, and is filled and read from outside, has its bytes to itself.
+    if (buffer.role == BufferRole::kTemp) continue;
+    for (const Buffer& other : plan.buffers) {
+      if (&other != &buffer && Overlap(BytesIn(buffer), BytesIn(other))) {
+        return Broken("rank {}: {} buffer {} shares memory with {}", plan.rank, Name(buffer.role),
+                      buffer.name, other.name);
+      }
     }
   }
   return absl::OkStatus();
@@ -335,9 +345,8 @@ std::vector<Access> AccessesOf(const Action& action) {
 
 bool SharesMemory(const RankPlan& plan, const View& a, const View& b) {
   if (a.buffer == b.buffer) return AnyOverlap(a.rows, b.rows) && AnyOverlap(a.heads, b.heads);
-  const Buffer& x = plan.buffers[static_cast<size_t>(a.buffer)];
-  const Buffer& y = plan.buffers[static_cast<size_t>(b.buffer)];
-  return Overlap({x.offset, x.offset + x.bytes()}, {y.offset, y.offset + y.bytes()});
+  return Overlap(BytesIn(plan.buffers[static_cast<size_t>(a.buffer)]),
+                 BytesIn(plan.buffers[static_cast<size_t>(b.buffer)]));
 }
 
 absl::Status CheckStructure(const RankPlan& plan) {

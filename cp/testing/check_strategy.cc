@@ -90,6 +90,8 @@ std::string Describe(const Trial& trial) {
                      p.k_tokens(), p.q_heads, p.kv_heads, Name(p.dtype));
 }
 
+void PrintTo(const Trial& trial, std::ostream* out) { *out << Describe(trial); }
+
 bool CheckTrial(const Trial& trial, const Tensors& inputs, const Tensors& truth) {
   const Strategy* strategy = BuiltinStrategies().Find(trial.strategy).value();
   const PlanRequest request = RequestOf(trial);

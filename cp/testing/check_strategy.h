@@ -4,6 +4,7 @@
 #ifndef LCAB_CP_TESTING_CHECK_STRATEGY_H_
 #define LCAB_CP_TESTING_CHECK_STRATEGY_H_
 
+#include <ostream>
 #include <string>
 
 #include "attention/parameters.h"
@@ -29,6 +30,7 @@ struct Trial {
 PlanRequest RequestOf(const Trial& trial);
 // "ring_zigzag{per=document} on 3 ranks".
 std::string Describe(const Trial& trial);
+void PrintTo(const Trial& trial, std::ostream* out);  // the same, for GoogleTest
 
 // Fails the test unless plans are proved, all elements of all outputs agree with `truth` and bytes
 // counted by the transport equal the formula. False where the strategy is not for this problem.
