@@ -38,6 +38,11 @@ void DeviceLeases::Release(const std::string& holder) {
   changed_.notify_all();
 }
 
+int DeviceLeases::held() {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int>(holders_.size());
+}
+
 void DeviceLeases::Wake() {
   // The lock orders this after a waiter's last look at its condition.
   { const std::lock_guard lock(mutex_); }

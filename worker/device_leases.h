@@ -25,6 +25,8 @@ class DeviceLeases {
                        absl::Time deadline, const std::function<bool()>& give_up);
   // Gives back all that the holder has.
   void Release(const std::string& holder);
+  // Devices in use.
+  int held();
   // Makes those who wait ask again whether to give up.
   void Wake();
 

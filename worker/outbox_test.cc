@@ -1,6 +1,7 @@
 #include "worker/outbox.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "fmt/format.h"
 #include "gtest/gtest.h"
 
 namespace lcab::worker {
@@ -17,7 +19,7 @@ namespace {
 class OutboxTest : public testing::Test {
  protected:
   void SetUp() override {
-    path_ = testing::TempDir() + "/outbox_test";
+    path_ = fmt::format("{}/outbox_test_{}", testing::TempDir(), getpid());
     std::filesystem::remove(path_);
   }
 

@@ -1,9 +1,12 @@
 #include "worker/state_folder.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <set>
 #include <string>
 
+#include "fmt/format.h"
 #include "gtest/gtest.h"
 
 namespace lcab::worker {
@@ -12,7 +15,7 @@ namespace {
 class StateFolderTest : public testing::Test {
  protected:
   void SetUp() override {
-    path_ = testing::TempDir() + "/state_folder_test";
+    path_ = fmt::format("{}/state_folder_test_{}", testing::TempDir(), getpid());
     std::filesystem::remove_all(path_);
   }
   std::string path_;
