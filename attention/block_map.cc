@@ -65,6 +65,9 @@ absl::Status Validate(const BlockMap& map, int64_t q_tokens, int64_t k_tokens) {
         fmt::format("block map: {} x {} blocks need as many selected entries, not {}", map.rows(),
                     map.columns(), map.selected.size()));
   }
+  if (std::any_of(map.selected.begin(), map.selected.end(), [](uint8_t s) { return s > 1; })) {
+    return absl::InvalidArgumentError("block map: selected entries must be 0 or 1");
+  }
   return absl::OkStatus();
 }
 

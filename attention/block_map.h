@@ -33,8 +33,8 @@ struct BlockMap {
   friend bool operator==(const BlockMap&, const BlockMap&) = default;
 };
 
-// InvalidArgument: edges that do not ascend from 0 to the token counts, or a wrong number of
-// selected entries.
+// InvalidArgument: edges that do not ascend from 0 to the token counts, a wrong number of
+// selected entries, or others than 0 and 1.
 absl::Status Validate(const BlockMap& map, int64_t q_tokens, int64_t k_tokens);
 
 // The block that token `token` is in, for edges that hold it.

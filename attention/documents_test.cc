@@ -78,7 +78,8 @@ TEST(DocumentsTest, BuiltInHistogramsKeepTheSharesOfThePublishedOnes) {
   };
   for (const Case& c : cases) {
     double below = 0, total = 0;
-    for (const LengthBin& bin : LengthHistogram(c.name).value()) {
+    const std::span<const LengthBin> bins = LengthHistogram(c.name).value();
+    for (const LengthBin& bin : bins) {
       total += bin.weight;
       const double width = static_cast<double>(bin.end - bin.begin);
       const double part = std::clamp(static_cast<double>(c.length - bin.begin) / width, 0.0, 1.0);

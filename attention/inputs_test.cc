@@ -121,7 +121,7 @@ TEST(InputsTest, SinglePrecisionUsesAllBitsOfTheSignificand) {
       ++count;
     }
   }
-  EXPECT_NEAR(odd, count / 2, 5 * std::sqrt(count) / 2);
+  EXPECT_NEAR(odd, count / 2.0, 5 * std::sqrt(count) / 2);
 }
 
 // The sum of three uniforms, scaled: mean 0, variance 1, kurtosis 3 - 6/5/3, range (-3, 3).

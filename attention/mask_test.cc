@@ -275,6 +275,8 @@ TEST(MaskTest, ContentThatDoesNotFitIsRefused) {
   EXPECT_THAT(says(Mask::Create(4, 4, {{{}, BlockMap{{0, 4}, {0, 5}, {1}}}})),
               HasSubstr("column edges must run from 0 to 4"));
   EXPECT_THAT(says(Mask::Create(4, 4, {{{}, BlockMap{{}, {}, {}}}})), HasSubstr("row edges"));
+  EXPECT_THAT(says(Mask::Create(4, 4, {{{}, BlockMap{{0, 4}, {0, 4}, {2}}}})),
+              HasSubstr("must be 0 or 1"));
   EXPECT_THAT(says(Mask::FromSlices(4, 4, std::vector<Slice>{{2, 1, 0, 4}})),
               HasSubstr("ends before it begins"));
   EXPECT_THAT(says(Mask::FromSlices(4, 4, std::vector<Slice>{{0, 1, 0, kHighest}})),

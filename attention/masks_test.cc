@@ -394,7 +394,7 @@ TEST(MasksTest, BothHalvesOfAWindowCount) {
 }
 
 TEST(MasksTest, SlicesAreTakenAsGiven) {
-  const auto slice = [](std::vector<int64_t> at, std::string kind) {
+  const auto slice = [](const std::vector<int64_t>& at, std::string kind) {
     Value value = Integers(at);
     std::get<Value::List>(value.data).push_back(Text(std::move(kind)));
     return value;

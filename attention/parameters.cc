@@ -135,8 +135,9 @@ absl::StatusOr<Options> ResolveOptions(std::string_view component, const Options
                                        const std::vector<Parameter>& declared) {
   Options resolved;
   for (const auto& [name, value] : given) {
-    const auto parameter = std::find_if(declared.begin(), declared.end(),
-                                        [&](const Parameter& p) { return p.name == name; });
+    const auto parameter =
+        std::find_if(declared.begin(), declared.end(),
+                     [&key = name](const Parameter& p) { return p.name == key; });
     if (parameter == declared.end()) return UnknownParameter(component, name, declared);
     const std::optional<Value> converted = Converted(value, parameter->kind);
     if (!converted) {

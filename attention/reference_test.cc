@@ -260,7 +260,8 @@ TEST(ReferenceTest, UniformAttentionHasTheGradientsOfItsClosedForm) {
     std::fill(t.dout.begin(), t.dout.end(), 1.0F);
     t.dlse.clear();
     for (size_t n = 0; n < t.k.size(); ++n) {
-      t.k[n] = t.v[n] = static_cast<float>(1 + n / (256 * 64));  // 1 to 4 on four ranks
+      const size_t rank = n / (size_t{256} * 64);  // of four
+      t.k[n] = t.v[n] = static_cast<float>(rank + 1);
     }
     const Reference reference = Prepared(problem, t, precision);
     for (const int64_t token : {0, 255, 256, 1023}) {
