@@ -69,7 +69,14 @@ Documents FindDocuments(const Mask& mask) {
   std::vector<Block> bands;
   for (int64_t group = 0; group < mask.groups(); ++group) {
     for (const Band& band : mask.bands(group)) {
-      bands.push_back({{band.q0, band.q1}, {band.k0, band.k1}});
+      // Neighbouring rows of a band share a key, unless it is a bare diagonal: then each row is on
+      // its own.
+      const bool diagonal = band.lower && band.upper && *band.upper == *band.lower + 1;
+      if (!diagonal) bands.push_back({{band.q0, band.q1}, {band.k0, band.k1}});
+      for (int64_t row = band.q0; diagonal && row < band.q1; ++row) {
+        const Interval key = KeysOf(band, row);
+        if (!key.empty()) bands.push_back({{row, row + 1}, key});
+      }
     }
   }
   std::sort(bands.begin(), bands.end(), [](const Block& a, const Block& b) {
