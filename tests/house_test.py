@@ -98,6 +98,24 @@ class House(unittest.TestCase):
         ours = {name for name in tracked("*.h") if name.split("/")[0] in built}
         self.assertEqual(sorted(ours - self.headers), [], "headers that no HEADERS names")
 
+    def test_proof_and_byte_formulas_share_no_code_with_what_they_judge(self):
+        for judge, sources, own in (("lcab_cp_prove", ["cp/prove*", "cp/proof/*"], ("cp/plan.h", "cp/prove.h", "cp/proof/")),
+                                    ("lcab_cp_bytes", ["cp/bytes*"], ("cp/bytes.h",))):
+            seen, todo = set(), [judge]
+            while todo:
+                target = todo.pop()
+                if target not in seen:
+                    seen.add(target)
+                    todo += self.targets.get(target, (None, []))[1]
+            allowed = {judge, "lcab_cp_plan", "lcab_attention", "lcab_proto", "lcab_version"}
+            ours = {name for name in seen if name.startswith("lcab_")}
+            self.assertEqual(sorted(ours - allowed), [], f"{judge} reaches these")
+            for name in tracked(*sources):
+                if name.endswith("_test.cc"):
+                    continue
+                for included in re.findall(r'^#include "(cp/[^"]+)"', (ROOT / name).read_text(), re.M):
+                    self.assertTrue(included.startswith(own), f"{name} includes {included}")
+
     def test_runner_links_no_grpc(self):
         if "lcab-runner" not in self.targets:
             self.skipTest("there is no lcab-runner in this build")
