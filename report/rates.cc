@@ -11,8 +11,9 @@ std::optional<double> Tflops(const v1::Trial& trial) {
   const v1::Statistics& statistics = result.statistics();
   if (trial.state() != v1::TRIAL_STATE_DONE || result.outcome() != v1::OUTCOME_OK) return {};
   // Whatever a record holds, nothing infinite comes out.
-  if (statistics.samples() <= 0 || !(statistics.median_seconds() > 0)) return {};
-  const double rate = static_cast<double>(result.flops()) / statistics.median_seconds() / 1e12;
+  const double seconds = statistics.median_seconds();
+  if (statistics.samples() <= 0 || !std::isfinite(seconds) || seconds <= 0) return {};
+  const double rate = static_cast<double>(result.flops()) / seconds / 1e12;
   return std::isfinite(rate) ? std::optional(rate) : std::nullopt;
 }
 
