@@ -183,6 +183,7 @@ class Expander {
           trial.set_unsupported_reason(WhyUnsupported(*problem_, contender));
           AddTrial(std::move(trial), contender.kernel->device_kind);
         }
+        if (point.ranks == 1) break;  // nothing to overlap with: other values are the same trial
       }
     }
   }

@@ -23,7 +23,8 @@ struct Expansion {
   int64_t trials = 0;
 };
 
-// Every point of every matrix is a trial; none is left out. One that cannot run (a strategy that
+// Every point of every matrix is a trial; none is left out (`overlap` is no axis where ranks is 1:
+// there is nothing to overlap). One that cannot run (a strategy that
 // does not fit the ranks, a kernel of this build that cannot compute it) has `unsupported_reason`.
 //
 // A cohort holds the trials of one problem, pass, gang (ranks, ranks per device, kind of device)

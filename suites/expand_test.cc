@@ -139,6 +139,17 @@ TEST(Expand, TokensPerRankGrowWithTheRanks) {
   EXPECT_EQ(trials[2].problem().q_tokens(), 4096);
 }
 
+TEST(Expand, AStrategyThatDoesNotFitIsARowWithItsReason) {
+  const auto trials = Trials(kEight +
+                             "seq_len: 1K\n    mask: full\n    strategy: [ring, ulysses]\n    "
+                             "ranks: [3]");
+  ASSERT_EQ(trials.size(), 2U);
+  EXPECT_EQ(trials[0].unsupported_reason(), "");
+  EXPECT_THAT(trials[1].unsupported_reason(),
+              AllOf(HasSubstr("strategy ulysses on 3 ranks"), HasSubstr("3 does not divide 8"),
+                    HasSubstr("ranks that do: 1, 2, 4, 8")));
+}
+
 TEST(Expand, AKernelThatCannotIsARowWithItsReason) {
   const auto trials = Trials(R"(shape: {q_heads: 8, head_dim: [128, 256]}
     seq_len: 1K
@@ -162,9 +173,13 @@ TEST(Expand, RanksThatDoNotFillTheirDevicesAreARowWithItsReason) {
 }
 
 TEST(Expand, OneDeviceAloneHasNothingToOverlap) {
-  const auto trials = Trials(kEight + "seq_len: 1K\n    mask: full\n    overlap: [true, false]");
-  ASSERT_EQ(trials.size(), 2U);
-  EXPECT_EQ(trials[0].key(), trials[1].key());
+  const auto trials = Trials(kEight +
+                             "seq_len: 1K\n    mask: full\n    strategy: ring\n    ranks: "
+                             "[1, 2]\n    overlap: [true, false]");
+  ASSERT_EQ(trials.size(), 3U);
+  EXPECT_EQ(trials[0].ranks(), 1);
+  EXPECT_TRUE(trials[1].overlap());
+  EXPECT_FALSE(trials[2].overlap());
 }
 
 TEST(Expand, KeysDoNotDependOnHowTheSuiteIsWritten) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "cp/executor.h"
 #include "device/device.h"
 
 namespace lcab::suites {
@@ -16,10 +17,7 @@ cp::PlanRequest PlanRequestOf(const Problem& problem, const Contender& contender
                           .backward = contender.pass == Pass::kBackward,
                           .overlap = contender.overlap};
   if (contender.kernel->builtin != nullptr) {
-    const Traits traits = contender.kernel->builtin->GetTraits(contender.kernel_options);
-    request.kernel = {.float32_partials = traits.float32_out,
-                      .float32_gradients = traits.float32_gradients,
-                      .wants_delta = traits.wants_delta};
+    request.kernel = cp::GetPlanTraits(*contender.kernel->builtin, contender.kernel_options);
   }
   return request;
 }
