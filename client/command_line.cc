@@ -22,8 +22,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "attention/parameters.h"
 #include "client/config.h"
 #include "client/help.h"
+#include "suites/diagnostics.h"
 
 namespace lcab::client {
 namespace {
@@ -90,6 +92,30 @@ absl::Status ApplyConfig(const Declared& declared, const std::vector<std::string
   return absl::OkStatus();
 }
 
+// What to say of a first word that is no verb; empty where it is one, or an option.
+std::string UnknownVerb(const std::string& word, const std::vector<std::unique_ptr<Verb>>& verbs) {
+  if (!word.empty() && word.front() == '-') return {};
+  std::vector<std::string> names;
+  for (const auto& verb : verbs) {
+    if (verb->name() == word) return {};
+    if (!verb->hidden()) names.emplace_back(verb->name());
+  }
+  return suites::UnknownName("verb", word, names) + "\nSee: lcab-client --help";
+}
+
+// The same for an option of a verb that CLI11 did not expect; empty where none is near.
+std::string NearOption(const std::vector<std::string>& unexpected, const Declared& declared) {
+  std::vector<std::string> names = {"--help"};
+  for (const Argument& argument : declared.arguments) {
+    if (argument.form == Form::kOption) names.push_back("--" + argument.name);
+  }
+  for (const std::string& word : unexpected) {
+    const std::string near = NearestName(word.substr(0, word.find('=')), names);
+    if (!near.empty()) return fmt::format("\nDid you mean '{}'?", near);
+  }
+  return {};
+}
+
 ExitCode RunVerb(const Declared& declared, const std::vector<std::string>& config_keys,
                  Console& console) {
   if (absl::Status status = ApplyConfig(declared, config_keys); !status.ok()) {
@@ -129,6 +155,9 @@ ExitCode RunCommandLine(const std::vector<std::string>& words,
   if (words.size() < 2) {
     return Fail(console, ExitCode::kUsage, "a verb is missing\n\n" + ProgramHelp(verbs));
   }
+  if (const std::string unknown = UnknownVerb(words[1], verbs); !unknown.empty()) {
+    return Fail(console, ExitCode::kUsage, unknown);
+  }
   const auto chosen = [&]() -> const Declared* {
     for (const Declared& one : declared) {
       if (one.app->parsed()) return &one;
@@ -144,9 +173,13 @@ ExitCode RunCommandLine(const std::vector<std::string>& words,
     return ExitCode::kOk;
   } catch (const CLI::ParseError& error) {
     const Declared* one = chosen();
+    if (one == nullptr) {
+      return Fail(console, ExitCode::kUsage,
+                  fmt::format("{}\nSee: lcab-client --help", error.what()));
+    }
     return Fail(console, ExitCode::kUsage,
-                fmt::format("{}\nSee: lcab-client{}{} --help", error.what(),
-                            one == nullptr ? "" : " ", one == nullptr ? "" : one->verb->name()));
+                fmt::format("{}{}\nSee: lcab-client {} --help", error.what(),
+                            NearOption(one->app->remaining(), *one), one->verb->name()));
   }
   return RunVerb(*chosen(), config_keys, console);
 }

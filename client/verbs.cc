@@ -8,7 +8,7 @@ namespace lcab::client {
 std::vector<std::unique_ptr<Verb>> MakeVerbs() {
   using Make = std::unique_ptr<Verb> (*)();
   static constexpr Make kMakers[] = {
-      MakeVersionVerb,
+      MakeExplainVerb, MakeListVerb, MakeVersionVerb, MakeCompletionVerb, MakeReferenceVerb,
   };
   std::vector<std::unique_ptr<Verb>> verbs;
   for (const Make make : kMakers) verbs.push_back(make());

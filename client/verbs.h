@@ -13,6 +13,10 @@ namespace lcab::client {
 // Every verb, in the order in which help lists them.
 std::vector<std::unique_ptr<Verb>> MakeVerbs();
 
+std::unique_ptr<Verb> MakeCompletionVerb();
+std::unique_ptr<Verb> MakeExplainVerb();
+std::unique_ptr<Verb> MakeListVerb();
+std::unique_ptr<Verb> MakeReferenceVerb();
 std::unique_ptr<Verb> MakeVersionVerb();
 
 }  // namespace lcab::client

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "lcab/v1/trial.pb.h"
+#include "report/grouping.h"
 #include "report/quantities.h"
 #include "report/rates.h"
 #include "report/table.h"
 #include "suites/enum_names.h"
 #include "suites/labels.h"
-#include "suites/trial_key.h"
 
 namespace lcab::report {
 namespace {
@@ -25,33 +25,6 @@ using suites::Name;
 
 // From here on rates are in TFLOP/s: three digits of GFLOP/s no longer serve.
 constexpr double kTeraFrom = 10;
-
-std::string Heading(const v1::TrialSpec& trial, int64_t area) {
-  const v1::Problem& problem = trial.problem();
-  std::string text = fmt::format("{}  {} tokens", suites::MaskLabel(problem),
-                                 suites::SizeText(problem.q_tokens()));
-  if (problem.k_tokens() != problem.q_tokens()) {
-    text += fmt::format(" x {} keys", suites::SizeText(problem.k_tokens()));
-  }
-  text += fmt::format("  {}:{} heads x {}", problem.q_heads(), problem.kv_heads(),
-                      problem.qk_head_dim());
-  if (problem.v_head_dim() != problem.qk_head_dim()) {
-    text += fmt::format("/{}", problem.v_head_dim());
-  }
-  text += fmt::format("  {}", Name(problem.dtype()));
-  if (trial.ranks() > 1) text += fmt::format("  {} ranks", trial.ranks());
-  if (trial.ranks_per_device() > 1) {
-    text += fmt::format(" (virtual: {} a device)", trial.ranks_per_device());
-  }
-  if (area > 0) text += fmt::format("  area {}", Grouped(area));
-  return text;
-}
-
-// What the rows of one group have in common.
-std::string GroupKey(const v1::TrialSpec& trial) {
-  return fmt::format("{} {}/{}", suites::ProblemKey(trial.problem()), trial.ranks(),
-                     trial.ranks_per_device());
-}
 
 Tone ToneOf(v1::Outcome outcome) {
   switch (outcome) {
@@ -64,17 +37,6 @@ Tone ToneOf(v1::Outcome outcome) {
     default:
       return Tone::kBad;
   }
-}
-
-// What to show beside the strategy or kernel where it is not the usual.
-std::string Conditions(const v1::TrialSpec& trial) {
-  std::string text;
-  if (trial.ranks() > 1 && !trial.overlap()) text += " no overlap";
-  if (trial.measure().cache() == v1::CACHE_WARM) text += " warm";
-  if (trial.measure().inputs() != "normal" && !trial.measure().inputs().empty()) {
-    text += " " + trial.measure().inputs();
-  }
-  return text;
 }
 
 bool IsMeasured(const v1::Trial& trial) {
@@ -91,7 +53,7 @@ std::vector<Cell> RowOf(const v1::Trial& trial, bool tera) {
   return {
       Name(trial.spec().pass()),
       suites::KernelLabel(trial.spec().kernel()),
-      suites::StrategyLabel(trial.spec().strategy()) + Conditions(trial.spec()),
+      StrategyText(trial.spec()),
       rate.has_value() ? ThreeDigits(*rate * (tera ? 1 : 1000)) : "",
       measured ? SecondsText(statistics.median_seconds()) : "",
       measured ? fmt::format("{} .. {}", SecondsText(statistics.low_seconds()),
@@ -129,15 +91,9 @@ std::string OutcomeCounts(std::span<const v1::Trial> trials) {
 std::string ResultsTable(std::span<const v1::Trial> trials, const Terminal& terminal) {
   bool tera = false;
   std::set<double> confidences;
-  // Groups in the order of their first trials; within a group, by pass and then as they come.
-  std::vector<std::vector<const v1::Trial*>> groups;
-  std::map<std::string, size_t> places;
   for (const v1::Trial& trial : trials) {
     tera = tera || Tflops(trial).value_or(0) >= kTeraFrom;
     if (IsMeasured(trial)) confidences.insert(trial.spec().measure().confidence());
-    const auto [place, is_new] = places.emplace(GroupKey(trial.spec()), groups.size());
-    if (is_new) groups.emplace_back();
-    groups[place->second].push_back(&trial);
   }
   const std::string interval = confidences.size() == 1
                                    ? fmt::format("{:g}% interval", *confidences.begin() * 100)
@@ -151,18 +107,15 @@ std::string ResultsTable(std::span<const v1::Trial> trials, const Terminal& term
                {.title = "samples", .align = Align::kRight},
                {.title = "error", .align = Align::kRight},
                {"outcome"}});
-  for (std::vector<const v1::Trial*>& group : groups) {
-    std::stable_sort(group.begin(), group.end(), [](const v1::Trial* a, const v1::Trial* b) {
-      return a->spec().pass() < b->spec().pass();
-    });
+  const auto spec = [&](size_t i) -> const v1::TrialSpec& { return trials[i].spec(); };
+  for (const std::vector<size_t>& group : GroupByProblem(trials.size(), spec)) {
     int64_t area = 0;
-    for (const v1::Trial* trial : group) area = std::max(area, trial->result().area());
-    table.AddHeading(Heading(group.front()->spec(), area));
-    for (const v1::Trial* trial : group) {
-      table.AddRow(RowOf(*trial, tera));
-      if (!trial->result().reason().empty()) {
-        table.AddNote(trial->result().reason(), ToneOf(trial->result().outcome()));
-      }
+    for (const size_t i : group) area = std::max(area, trials[i].result().area());
+    table.AddHeading(ProblemHeading(spec(group.front()), area));
+    for (const size_t i : group) {
+      table.AddRow(RowOf(trials[i], tera));
+      const v1::TrialResult& result = trials[i].result();
+      if (!result.reason().empty()) table.AddNote(result.reason(), ToneOf(result.outcome()));
     }
   }
   return fmt::format("{}\n{}\n", table.Render(terminal), OutcomeCounts(trials));
