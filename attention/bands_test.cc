@@ -1,3 +1,5 @@
+// Bands and their canonical form, held against counting pairs.
+
 #include "attention/bands.h"
 
 #include <algorithm>

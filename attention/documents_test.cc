@@ -1,3 +1,5 @@
+// Document lengths: that they fill, follow their histograms, and refuse what does not fit.
+
 #include "attention/documents.h"
 
 #include <algorithm>

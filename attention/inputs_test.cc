@@ -1,3 +1,5 @@
+// Philox, conversions and input elements: known answers, moments, independence.
+
 #include "attention/inputs.h"
 
 #include <cmath>

@@ -1,3 +1,5 @@
+// What ranks see of masks, held against looking up every pair of tokens.
+
 #include <algorithm>
 #include <numeric>
 

@@ -1,3 +1,5 @@
+// Every question to a mask, held against counting pairs.
+
 #include "attention/mask.h"
 
 #include <algorithm>

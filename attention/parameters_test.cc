@@ -1,3 +1,5 @@
+// Options against declarations.
+
 #include "attention/parameters.h"
 
 #include <limits>

@@ -1,3 +1,5 @@
+// Problems and their FLOPs.
+
 #include "attention/problem.h"
 
 #include <cmath>

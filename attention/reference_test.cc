@@ -1,3 +1,5 @@
+// The fp64 reference, held against an independent loss and closed forms.
+
 #include "attention/reference.h"
 
 #include <cmath>
@@ -5,7 +7,7 @@
 #include <memory>
 
 #include "attention/dense_pairs.h"
-#include "attention/inputs.h"
+#include "attention/made_tensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -15,56 +17,6 @@ namespace {
 using ::testing::Each;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// Inputs of a whole problem, to be changed by tests.
-struct Tensors {
-  std::vector<float> q, k, v, dout, dlse;
-
-  static Tensors Random(const Problem& problem, uint64_t seed = 1) {
-    const InputSource source{seed, 0, Distribution::kNormal, problem.dtype, problem.heads_per_kv()};
-    const auto fill = [&](Tensor tensor) {
-      const Problem::Extent extent = problem.ExtentOf(tensor);
-      std::vector<float> values(static_cast<size_t>(extent.tokens * extent.heads * extent.dim));
-      float* at = values.data();
-      for (int64_t token = 0; token < extent.tokens; ++token) {
-        for (int64_t head = 0; head < extent.heads; ++head, at += extent.dim) {
-          InputRow(source, tensor, token, head, extent.dim, at);
-        }
-      }
-      return values;
-    };
-    return {fill(Tensor::kQ), fill(Tensor::kK), fill(Tensor::kV), fill(Tensor::kDOut),
-            fill(Tensor::kDLse)};
-  }
-  ReferenceInputs inputs() const { return {q, k, v, dout, dlse}; }
-};
-
-std::shared_ptr<const Mask> Share(absl::StatusOr<Mask> mask) {
-  return std::make_shared<const Mask>(std::move(mask).value());
-}
-std::shared_ptr<const Mask> SliceMask(int64_t q_tokens, int64_t k_tokens,
-                                      std::vector<Slice> slices) {
-  return Share(Mask::FromSlices(q_tokens, k_tokens, slices));
-}
-
-Problem MakeProblem(std::shared_ptr<const Mask> mask, int64_t q_heads, int64_t kv_heads,
-                    int64_t qk_head_dim, int64_t v_head_dim) {
-  return {.q_heads = q_heads,
-          .kv_heads = kv_heads,
-          .qk_head_dim = qk_head_dim,
-          .v_head_dim = v_head_dim,
-          .dtype = DType::kFloat32,
-          .mask = std::move(mask)};
-}
-
-Reference Prepared(const Problem& problem, const Tensors& tensors,
-                   Precision precision = Precision::kExact) {
-  Reference reference(problem, tensors.inputs(), precision);
-  for (int64_t head = 0; head < problem.q_heads; ++head) {
-    reference.PrepareRows(head, {0, problem.q_tokens()});
-  }
-  return reference;
-}
 
 // sum dOut * out + sum dLSE * LSE over everything, pair by pair, with no trick for stability.
 double Loss(const Problem& problem, const Tensors& t, const std::vector<DensePairs>& allowed) {
@@ -379,59 +331,6 @@ TEST(ReferenceTest, TermsAreTheRootOfTheSummedSquares) {
   EXPECT_NEAR(terms, 0.5 * std::sqrt(32 * 2 * 3600.0 * 16 / 256), 1e-9);
   EXPECT_THAT(reference.DQ(0, 0, &terms), Each(0));
   EXPECT_EQ(terms, 0);  // K is 0
-}
-
-double Distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double difference = 0, norm = 0;
-  for (size_t d = 0; d < a.size(); ++d) {
-    difference += (a[d] - b[d]) * (a[d] - b[d]);
-    norm += b[d] * b[d];
-  }
-  return std::sqrt(difference / norm);
-}
-
-// The rounding unit is 2^-9 for bf16 and 2^-24 for fp32; what is summed rounds a few times.
-TEST(ReferenceTest, WorkingPrecisionIsOffByAFewRoundings) {
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    Problem problem =
-        MakeProblem(SliceMask(300, 300, {{0, 300, 0, 300, SliceKind::kCausal}}), 4, 2, 64, 32);
-    problem.dtype = dtype;
-    problem.op = Softmax{std::nullopt, 20};
-    const Tensors t = Tensors::Random(problem);
-    const Reference exact = Prepared(problem, t);
-    const Reference working = Prepared(problem, t, Precision::kWorking);
-    const double unit = dtype == DType::kBFloat16 ? 0x1p-9 : 0x1p-24;
-    const auto check = [&](const std::vector<double>& got, const std::vector<double>& right) {
-      const double error = Distance(got, right);
-      EXPECT_GT(error, 0.1 * unit);
-      EXPECT_LT(error, 40 * unit);
-      if (dtype == DType::kBFloat16) {
-        EXPECT_LT(error, 8 * unit);
-        for (const double x : got) {
-          EXPECT_EQ(ToFloat(ToBFloat16(static_cast<float>(x))), static_cast<float>(x));
-        }
-      }
-    };
-    for (const int64_t token : {5, 128, 299}) {
-      check(working.Out(3, token).out, exact.Out(3, token).out);
-      EXPECT_NEAR(working.lse(3, token), exact.lse(3, token), 2e-6);
-      check(working.DQ(3, token), exact.DQ(3, token));
-    }
-    for (const int64_t key : {0, 100, 290}) {
-      check(working.DK(1, key), exact.DK(1, key));
-      check(working.DV(1, key), exact.DV(1, key));
-    }
-  }
-}
-
-TEST(ReferenceTest, LongRowsDoNotLoseWorkingPrecision) {
-  Problem problem = MakeProblem(SliceMask(1, 1 << 17, {{0, 1, 0, 1 << 17}}), 1, 1, 1, 1);
-  Tensors t = Tensors::Random(problem);
-  std::fill(t.v.begin(), t.v.end(), 1.0F);
-  const auto out = Reference(problem, t.inputs(), Precision::kWorking).Out(0, 0);
-  const auto exact = Reference(problem, t.inputs(), Precision::kExact).Out(0, 0);
-  EXPECT_NEAR(out.lse, exact.lse, 4 * 0x1p-20);
-  EXPECT_NEAR(out.out[0], 1, 4 * 0x1p-22);
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+// Token sets, held against lists of tokens.
+
 #include "attention/tokens.h"
 
 #include <algorithm>

@@ -1,0 +1,71 @@
+// Random block maps.
+
+#include <algorithm>
+#include <cmath>
+
+#include "attention/made_masks.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace lcab {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(BlockSparseMasksTest, BlockSparseMasksKeepTheirShareInEachRowOfBlocks) {
+  for (const double keep : {0.1, 0.2, 0.5, 0.8, 1.0}) {
+    const Mask mask =
+        Made("block_sparse_uniform", {{"block", Whole(64)}, {"keep", Value{keep}}}, 1000, 3, 0, 4);
+    ASSERT_EQ(mask.groups(), 4);
+    // 16 columns of blocks; the nearest number, of which one at least.
+    const auto kept = static_cast<int64_t>(std::floor(keep * 16 + 0.5));
+    for (int64_t g = 0; g < 4; ++g) {
+      const BlockMap& map = *mask.block_map(g);
+      ASSERT_EQ(map.rows(), 16);
+      EXPECT_EQ(map.ColumnTokens(15), (Interval{960, 1000}));
+      for (int64_t row = 0; row < 16; ++row) {
+        int64_t selected = 0;
+        for (int64_t column = 0; column < 16; ++column) selected += map.Selected(row, column);
+        EXPECT_EQ(selected, kept) << keep;
+      }
+    }
+    EXPECT_EQ(*mask.block_map(0) == *mask.block_map(1), keep == 1.0);
+  }
+  const Mask one = Made("block_sparse_uniform", {{"keep", Value{1e-6}}}, 1000);
+  EXPECT_EQ(one.RowCount(0, 0), 128);
+}
+
+TEST(BlockSparseMasksTest, BlockSparseChoicesAreSpreadEvenly) {
+  const Mask mask = Made("block_sparse_uniform", {{"block", Whole(1)}, {"keep", Value{0.2}}}, 1000);
+  // Each column is kept by 200 of 1000 rows, give or take 5 deviations of sqrt(1000 * 0.2 * 0.8).
+  for (int64_t key = 0; key < 1000; ++key) EXPECT_NEAR(mask.ColumnCount(0, key), 200, 64);
+}
+
+TEST(BlockSparseMasksTest, VariableBlocksHaveTheirLeastSizeAndAverage) {
+  const Mask mask =
+      Made("block_sparse_variable", {{"average_block", Whole(256)}, {"min_block", Whole(100)}},
+           100000, 1, 0, 2);
+  for (const auto* edges : {&mask.block_map(0)->row_edges, &mask.block_map(0)->column_edges}) {
+    EXPECT_EQ(edges->size(), 100000u / 256 + 1);
+    int64_t largest = 0;
+    for (size_t n = 1; n < edges->size(); ++n) {
+      EXPECT_GE((*edges)[n] - (*edges)[n - 1], 100);
+      largest = std::max(largest, (*edges)[n] - (*edges)[n - 1]);
+    }
+    EXPECT_GT(largest, 400);
+  }
+  EXPECT_NE(mask.block_map(0)->row_edges, mask.block_map(0)->column_edges);
+  EXPECT_EQ(mask.block_map(0)->row_edges, mask.block_map(1)->row_edges);
+  // Fewer tokens than the least size: one block of what there is.
+  EXPECT_EQ(Made("block_sparse_variable", {}, 50).Area(0), 2500);
+}
+
+TEST(BlockSparseMasksTest, BlocksThatDoNotFitAreRefusedInWords) {
+  EXPECT_THAT(Refusal("block_sparse_variable", {{"average_block", Whole(100)}}, 8, 8),
+              HasSubstr("'min_block' is 128, more than 'average_block', which is 100"));
+  EXPECT_THAT(Refusal("block_sparse_uniform", {{"block", Whole(1)}}, 1 << 20, 1 << 20),
+              HasSubstr("use larger blocks"));
+}
+
+}  // namespace
+}  // namespace lcab
