@@ -92,9 +92,13 @@ absl::Status ApplyConfig(const Declared& declared, const std::vector<std::string
   return absl::OkStatus();
 }
 
-// What to say of a first word that is no verb; empty where it is one, or an option.
+// What to say of a first word that is no verb; empty where it is one, or asks for help.
 std::string UnknownVerb(const std::string& word, const std::vector<std::unique_ptr<Verb>>& verbs) {
-  if (!word.empty() && word.front() == '-') return {};
+  if (word == "-h" || word == "--help") return {};
+  if (!word.empty() && word.front() == '-') {
+    return fmt::format("a verb comes first, before options such as {}\nSee: lcab-client --help",
+                       suites::Quote(word));
+  }
   std::vector<std::string> names;
   for (const auto& verb : verbs) {
     if (verb->name() == word) return {};
