@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <condition_variable>
-#include <map>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "measurement/rendezvous_for_test.h"
 
 namespace lcab::measurement {
 namespace {
@@ -19,49 +17,6 @@ namespace {
 using ::testing::HasSubstr;
 
 absl::Time Soon() { return absl::Now() + absl::Seconds(20); }
-
-// A key-value store among threads. A Get waits for its key; once `expired`, it waits no more.
-class FakeRendezvous : public cp::Rendezvous {
- public:
-  absl::Status Put(std::string_view key, std::string_view value) override {
-    const std::lock_guard lock(mutex_);
-    values_.emplace(key, value);
-    changed_.notify_all();
-    return absl::OkStatus();
-  }
-  absl::StatusOr<std::string> Get(std::string_view key, absl::Time deadline) override {
-    std::unique_lock lock(mutex_);
-    deadlines_[std::string(key)] = deadline;
-    while (true) {
-      if (const auto found = values_.find(key); found != values_.end()) return found->second;
-      if (!abort_.ok()) return abort_;
-      if (expired_) return absl::DeadlineExceededError("no such key in time");
-      changed_.wait(lock);
-    }
-  }
-  void Expire() {
-    const std::lock_guard lock(mutex_);
-    expired_ = true;
-    changed_.notify_all();
-  }
-  void Abort(const std::string& reason) {
-    const std::lock_guard lock(mutex_);
-    abort_ = absl::AbortedError(reason);
-    changed_.notify_all();
-  }
-  absl::Time deadline(const std::string& key) {
-    const std::lock_guard lock(mutex_);
-    return deadlines_[key];
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<std::string, std::string, std::less<>> values_;
-  std::map<std::string, absl::Time> deadlines_;
-  absl::Status abort_;
-  bool expired_ = false;
-};
 
 // Runs body(rank, votes) on a thread a rank and returns what each gave.
 template <typename Body>
