@@ -66,7 +66,7 @@ absl::Status CheckOutputs(const Problem& problem, const ProbeRun& run, cp::Execu
     std::vector<ProbeExpectation::Scratch> scratches(threads);
     std::vector<ProbeExpectation::Row> rows(threads);
     for (const cp::Shard& shard : executor.outputs(run.pass)) {
-      const absl::Status status = VisitRows(
+      absl::Status status = VisitRows(
           shard, HeadsOf(problem, shard.tensor, kv_head),
           [&](int64_t token, int64_t head, std::span<const float> actual, int thread) {
             ProbeExpectation::Row& expected = rows[static_cast<size_t>(thread)];

@@ -8,6 +8,7 @@
 
 #include "absl/time/clock.h"
 #include "attention/philox.h"
+#include "measurement/exceptions.h"
 #include "measurement/statistics.h"
 
 namespace lcab::measurement {
@@ -112,7 +113,9 @@ absl::StatusOr<bool> Sampler::RunBatch() {
   }
   const absl::Time start = options_.now();
   v1::BatchReport report;
-  absl::Status status = RunIterations(deadline, &report);
+  const absl::Status status = CatchExceptions([&] { return RunIterations(deadline, &report); });
+  // The others must not wait for this rank in a barrier or an exchange.
+  if (!status.ok()) contestant_.Abort(std::string(status.message()));
   const absl::Duration took = options_.now() - start;
   elapsed_ += took;
   report.set_batch_seconds(absl::ToDoubleSeconds(took));

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -46,6 +46,8 @@ class Contestant {
   // Keeps selected rows of the current output, for the check of numbers.
   virtual absl::Status Keep(int slot, int inputs, absl::Time deadline) = 0;
   virtual absl::StatusOr<Conditions> ReadConditions() = 0;
+  // This rank has failed: ends the others' waits for it.
+  virtual void Abort(std::string_view reason) = 0;
   virtual Findings& findings() = 0;
   // Samples shorter than this, in seconds, are within the timer's own error; several calls are then
   // timed as one.

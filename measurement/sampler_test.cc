@@ -55,6 +55,7 @@ class FakeContestant : public Contestant {
     conditions.clock_hz = iterations - 1 < slow_from || iterations - 1 >= slow_until ? 3e9 : 1.8e9;
     return conditions;
   }
+  void Abort(std::string_view reason) override { abort_reason = reason; }
   Findings& findings() override { return findings_; }
   double shortest_sample_seconds() const override { return shortest; }
 
@@ -65,6 +66,7 @@ class FakeContestant : public Contestant {
   int64_t slow_from = 0, slow_until = 0;  // iterations with a clock at 60%
   int64_t iterations = 0;
   std::set<int64_t> calls_seen;
+  std::string abort_reason;
   std::vector<int> inputs_set;
   std::vector<std::pair<int64_t, int>> examined;
   std::map<int, std::pair<int64_t, int>> kept;  // slot -> iteration, inputs
@@ -116,6 +118,7 @@ std::vector<absl::Status> SampleTogether(
 
 std::vector<std::unique_ptr<FakeContestant>> FourContestants(absl::Duration iteration) {
   std::vector<std::unique_ptr<FakeContestant>> contestants;
+  contestants.reserve(4);
   for (int rank = 0; rank < 4; ++rank) {
     contestants.push_back(std::make_unique<FakeContestant>(iteration, rank));
   }
@@ -193,7 +196,8 @@ TEST(SamplerTest, SamplesBelowTheTimersResolutionTakeSeveralCalls) {  // Case T6
   Votes votes(0, 1, "t0", nullptr);
   Sampler sampler(OptionsFor(contestant), contestant, votes);
   ASSERT_TRUE(SampleAlone(sampler).ok());
-  EXPECT_THAT(contestant.calls_seen, ElementsAre(1, 5));  // one to find out, then 5 x 2 us is enough
+  EXPECT_THAT(contestant.calls_seen,
+              ElementsAre(1, 5));  // one to find out, then 5 x 2 us is enough
   EXPECT_EQ(sampler.planner().calls(), 5);
   EXPECT_THAT(sampler.planner().kept_seconds(), Each(testing::DoubleEq(2e-6)));
 }
@@ -327,7 +331,9 @@ TEST(SamplerTest, SampleIsTheSlowestRanks) {
       contestants,
       [&](int rank, SamplerOptions& options) {
         if (rank == 0) {
-          options.plan.on_samples = [&](v1::SampleChunk chunk) { chunks.push_back(chunk); };
+          options.plan.on_samples = [&](v1::SampleChunk chunk) {
+            chunks.push_back(std::move(chunk));
+          };
         }
       },
       [&](int rank, const Sampler& sampler) {
@@ -396,6 +402,7 @@ TEST(SamplerTest, FailureOfOneRankIsTheStatusOfAll) {
       });
   EXPECT_THAT(statuses, Each(absl::InternalError("kernel failed")));
   EXPECT_THAT(failed_ranks, Each(1));
+  EXPECT_EQ(contestants[1]->abort_reason, "kernel failed");
 }
 
 TEST(SamplerTest, FindingOnOneRankEndsTheTrialForAll) {

@@ -21,21 +21,33 @@ absl::Status MakeStatus(int code, std::string_view message) {
                       absl::string_view(message.data(), message.size()));
 }
 
-bool IsConsequence(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsAborted(status) ||
-         absl::IsDeadlineExceeded(status) || absl::IsCancelled(status);
+// How far from being a cause.
+int Remoteness(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kDeadlineExceeded:
+      return 1;
+    case absl::StatusCode::kUnavailable:
+      return 2;
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kCancelled:
+      return 3;
+    default:
+      return 0;
+  }
 }
 
 }  // namespace
 
 int CauseAmong(std::span<const absl::Status> statuses) {
-  int consequence = -1;
+  int cause = -1;
   for (size_t rank = 0; rank < statuses.size(); ++rank) {
     if (statuses[rank].ok()) continue;
-    if (!IsConsequence(statuses[rank])) return static_cast<int>(rank);
-    if (consequence < 0) consequence = static_cast<int>(rank);
+    if (cause < 0 ||
+        Remoteness(statuses[rank]) < Remoteness(statuses[static_cast<size_t>(cause)])) {
+      cause = static_cast<int>(rank);
+    }
   }
-  return consequence;
+  return cause;
 }
 
 Votes::Votes(int rank, int ranks, std::string prefix, cp::Rendezvous* rendezvous)
@@ -79,7 +91,7 @@ Verdict Votes::Preside(std::string_view topic, const absl::Status& status, std::
   }
   int cause = CauseAmong(statuses);
   // A rank that is silent is a better cause than one that lost its peer.
-  if (missing >= 0 && IsConsequence(statuses[static_cast<size_t>(cause)])) cause = missing;
+  if (missing >= 0 && Remoteness(statuses[static_cast<size_t>(cause)]) > 0) cause = missing;
   if (cause >= 0) return {statuses[static_cast<size_t>(cause)], cause, ""};
   if (decide == nullptr) return {absl::OkStatus(), -1, ""};
   absl::StatusOr<std::string> decision = decide(contents);

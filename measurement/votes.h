@@ -25,9 +25,9 @@ struct Verdict {
   std::string content;  // what rank 0 decided
 };
 
-// Which of several failures is the cause. A rank that lost its peer reports Unavailable, Aborted or
-// DeadlineExceeded as a consequence, so those give way to any other; among equals the lowest rank
-// counts. -1 when all are ok.
+// Which of several failures is the cause. A rank that lost its peer reports DeadlineExceeded,
+// Unavailable or Aborted as a consequence, so those give way to any other, and to each other in
+// this order; among equals the lowest rank counts. -1 when all are ok.
 int CauseAmong(std::span<const absl::Status> statuses);
 
 class Votes {

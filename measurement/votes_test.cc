@@ -80,7 +80,8 @@ TEST(VotesTest, CauseIsNotTheRankThatLostItsPeer) {
   const absl::Status waited = absl::DeadlineExceededError("rank 3 did not come");
   const absl::Status cause = absl::InternalError("kernel failed");
   EXPECT_EQ(CauseAmong(std::vector<absl::Status>{lost, waited, absl::OkStatus(), cause}), 3);
-  EXPECT_EQ(CauseAmong(std::vector<absl::Status>{absl::OkStatus(), waited, lost}), 1);
+  EXPECT_EQ(CauseAmong(std::vector<absl::Status>{absl::OkStatus(), lost, waited, waited}), 2);
+  EXPECT_EQ(CauseAmong(std::vector<absl::Status>{absl::AbortedError("x"), lost}), 1);
   EXPECT_EQ(CauseAmong(std::vector<absl::Status>{absl::OkStatus(), absl::OkStatus()}), -1);
 }
 
