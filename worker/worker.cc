@@ -161,6 +161,7 @@ v1::Hello Worker::MakeHello() {
 
 v1::Heartbeat Worker::MakeHeartbeat() {
   v1::Heartbeat heartbeat;
+  heartbeat.set_draining(draining_);
   const std::lock_guard lock(names_mutex_);
   for (const std::string& name : names_) heartbeat.add_assignments(name);
   return heartbeat;
