@@ -44,7 +44,7 @@ class PassRunner {
 
   absl::Status Run() {
     for (Interpreter& interpreter : interpreters_) interpreter.Begin(pass_);
-    const absl::Status s =
+    absl::Status s =
         proof::Schedule(plans_, pass_, /*collapsed=*/true,
                         [this](int rank, int step, const std::vector<Delivery>& received) {
                           return AtPlace(plans_[static_cast<size_t>(rank)], pass_, step,

@@ -53,7 +53,7 @@ class Rows {
 // large enough to be worth handing out.
 template <typename Body>
 void ForEach(const Rows& rows, Workers& workers, const Body& body) {
-  constexpr int64_t kElementsPerPart = 16 * 1024;
+  constexpr int64_t kElementsPerPart = int64_t{16} * 1024;
   const int64_t row_elements = std::max<int64_t>(1, rows.heads() * rows.dim());
   const int64_t block = std::max<int64_t>(1, kElementsPerPart / row_elements);
   const int64_t parts = (rows.rows() + block - 1) / block;

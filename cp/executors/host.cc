@@ -137,10 +137,11 @@ class HostExecutor : public Executor {
   }
 
   absl::Status MakeEvents(Timetable& timetable) {
-    const auto make = [this](std::unique_ptr<Event>& event) {
+    const auto make = [this](std::unique_ptr<Event>& event) -> absl::Status {
       absl::StatusOr<std::unique_ptr<Event>> made = device_.MakeEvent();
-      if (made.ok()) event = *std::move(made);
-      return made.status();
+      if (!made.ok()) return made.status();
+      event = *std::move(made);
+      return absl::OkStatus();
     };
     timetable.done.resize(timetable.steps.size());
     for (const Step& step : timetable.steps) {
@@ -262,7 +263,7 @@ class HostExecutor : public Executor {
       for (const Message& m : a.sends) sends.push_back({m.peer, BytesAt(m.view)});
       for (const Message& m : a.receives) receives.push_back({m.peer, BytesAt(m.view)});
       Communicator& communicator = *communicators_[static_cast<size_t>(a.communicator)];
-      const absl::Status s = AtStep(
+      absl::Status s = AtStep(
           communicator.Exchange(sends, receives, absl::Now() + options_.step_timeout), pass, step);
       if (!s.ok()) Fail(s);
       return s;

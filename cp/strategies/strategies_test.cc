@@ -3,6 +3,8 @@
 #include "cp/strategy.h"
 
 #include <cmath>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -323,6 +325,22 @@ TEST(StrategyRegistry, NamesTheNearestStrategy) {
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr("did you mean 'ring_zigzag'"));
   EXPECT_EQ(BuiltinStrategies().List().size(), 5u);
+}
+
+TEST(StrategiesPage, TellsOfEveryStrategyAndParameter) {
+  std::ifstream file("docs/strategies.md");
+  ASSERT_TRUE(file.good()) << "run from the root of the sources";
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  for (const Strategy* strategy : BuiltinStrategies().List()) {
+    EXPECT_THAT(page, HasSubstr("| `" + strategy->name() + "` |"));
+    for (const Parameter& parameter : strategy->parameters()) {
+      const Value& value = *parameter.default_value;
+      const std::string text = std::holds_alternative<std::string>(value.data)
+                                   ? std::get<std::string>(value.data)
+                                   : std::to_string(std::get<int64_t>(value.data));
+      EXPECT_THAT(page, HasSubstr("| `" + parameter.name + "` | `" + text + "` |"));
+    }
+  }
 }
 
 }  // namespace

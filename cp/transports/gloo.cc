@@ -113,7 +113,7 @@ class GlooCommunicator : public Communicator {
       std::byte token{}, heard{};
       const SendBuffer send{(rank_ + distance) % ranks_, {&token, 1}};
       const ReceiveBuffer receive{(rank_ + ranks_ - distance) % ranks_, {&heard, 1}};
-      const absl::Status s = DoExchange({&send, 1}, {&receive, 1}, deadline, /*count=*/false);
+      absl::Status s = DoExchange({&send, 1}, {&receive, 1}, deadline, /*count=*/false);
       if (!s.ok()) return s;
     }
     return absl::OkStatus();
@@ -243,7 +243,7 @@ absl::Status AwaitRanks(const CommunicatorOptions& options, Rendezvous& rendezvo
   if (absl::Status s = rendezvous.Put(key(options.rank), "1"); !s.ok()) return s;
   std::vector<int> missing;
   for (int rank = 0; rank < options.ranks; ++rank) {
-    const absl::Status s = rendezvous.Get(key(rank), deadline).status();
+    absl::Status s = rendezvous.Get(key(rank), deadline).status();
     if (absl::IsDeadlineExceeded(s)) {
       missing.push_back(rank);
     } else if (!s.ok()) {
