@@ -199,7 +199,7 @@ std::string VerbHelp(const Verb& verb, const std::vector<Argument>& arguments) {
 std::string ReferencePage(const std::vector<std::unique_ptr<Verb>>& verbs) {
   std::string out = fmt::format(
       "# lcab-client\n\n"
-      "Printed by `lcab-client reference > docs/cli.md`; a test compares the two.\n\n"
+      "Printed by `lcab-client reference cli > docs/cli.md`; a test compares the two.\n\n"
       "An option comes from the command line, else from its environment variable, else from the\n"
       "configuration file: `$LCAB_CONFIG`, else `~/.config/lcab/config.yaml` (below\n"
       "`$XDG_CONFIG_HOME` where that is set), a YAML map from configuration keys to texts. Tables\n"

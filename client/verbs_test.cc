@@ -171,8 +171,13 @@ std::string ReadText(const std::string& path) {
 }
 
 TEST(Docs, CliPageIsWhatTheProgramPrints) {
-  EXPECT_EQ(ReadText("docs/cli.md"), RunForTest({"reference"}).out)
-      << "run: lcab-client reference > docs/cli.md";
+  EXPECT_EQ(ReadText("docs/cli.md"), RunForTest({"reference", "cli"}).out)
+      << "run: lcab-client reference cli > docs/cli.md";
+}
+
+TEST(Docs, ResultsPageIsWhatTheProgramPrints) {
+  EXPECT_EQ(ReadText("docs/results.md"), RunForTest({"reference", "results"}).out)
+      << "run: lcab-client reference results > docs/results.md";
 }
 
 TEST(Docs, EveryVerbHasHelpWithAnExample) {

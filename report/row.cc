@@ -218,6 +218,10 @@ constexpr Field kFields[] = {
      Verdict<&v1::Verification::numbers_ok>},
     {"honesty_ok", kBool, "", "the timed iterations did the work",
      Verdict<&v1::Verification::honesty_ok>},
+    {"rows_checked", kInteger, "", "rows of out, LSE and dQ that were held against fp64",
+     [](T t) { return Positive(t.result().verification().rows_checked()); }},
+    {"keys_checked", kInteger, "", "rows of dK and dV that were held against fp64",
+     [](T t) { return Positive(t.result().verification().keys_checked()); }},
     {"bytes_sent", kInteger, "bytes", "payload sent by all ranks in one iteration, as counted",
      [](T t) {
        return t.result().ranks().empty() ? FieldValue() : FieldValue(t.result().bytes_sent());

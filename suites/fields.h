@@ -11,6 +11,7 @@
 
 #include "absl/time/time.h"
 #include "suites/diagnostics.h"
+#include "suites/format.h"
 #include "suites/yaml_tree.h"
 
 namespace lcab::suites {
@@ -23,6 +24,8 @@ class Fields {
   // describes, as "a shape". Tree and diagnostics must outlive this object.
   Fields(const Tree& map, std::string_view what, const std::vector<std::string>& known,
          Diagnostics& diagnostics);
+  Fields(const Tree& map, const FormatMap& format, Diagnostics& diagnostics)
+      : Fields(map, format.what, {format.keys.begin(), format.keys.end()}, diagnostics) {}
 
   // nullptr where the key is absent.
   const Tree* Find(std::string_view key) const { return map_.Find(key); }

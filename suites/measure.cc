@@ -12,6 +12,7 @@
 #include "proto/proto_time.h"
 #include "suites/enum_names.h"
 #include "suites/fields.h"
+#include "suites/format.h"
 
 namespace lcab::suites {
 namespace {
@@ -55,10 +56,7 @@ v1::Measure DefaultMeasure() {
 
 v1::Measure ReadMeasure(const Tree& tree, const v1::Measure& defaults, Diagnostics& diagnostics) {
   v1::Measure measure = defaults;
-  Fields fields(tree, "a measure",
-                {"mode", "warmup", "min_samples", "max_samples", "max_time", "confidence",
-                 "precision", "cache", "inputs", "timeout", "memory_limit"},
-                diagnostics);
+  Fields fields(tree, kMeasureMap, diagnostics);
   if (tree.kind != Tree::Kind::kMap) return measure;
   measure.set_mode(ReadEnum(fields, "mode", measure.mode()));
   measure.set_cache(ReadEnum(fields, "cache", measure.cache()));

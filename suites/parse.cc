@@ -16,6 +16,7 @@
 #include "suites/components.h"
 #include "suites/conversion.h"
 #include "suites/fields.h"
+#include "suites/format.h"
 #include "suites/measure.h"
 #include "suites/scalars.h"
 #include "suites/yaml_tree.h"
@@ -100,9 +101,7 @@ Tree AsMap(std::string_view key, const Tree& value) {
 }
 
 Shape ReadShape(const Tree& tree, Diagnostics& diagnostics) {
-  Fields fields(tree, "a shape",
-                {"q_heads", "kv_heads", "head_dim", "qk_head_dim", "v_head_dim", "dtype"},
-                diagnostics);
+  Fields fields(tree, kShapeMap, diagnostics);
   Shape shape;
   fields.Require("q_heads");
   fields.Read("q_heads", 1, kMostHeads, &shape.q_heads);
@@ -137,7 +136,7 @@ Shape ReadShape(const Tree& tree, Diagnostics& diagnostics) {
 
 Softmax ReadOperator(const Tree& tree, Diagnostics& diagnostics) {
   const Tree map = tree.kind == Tree::Kind::kScalar ? AsMap("name", tree) : tree;
-  Fields fields(map, "an operator", {"name", "scale", "softcap"}, diagnostics);
+  Fields fields(map, kOperatorMap, diagnostics);
   fields.Require("name");
   std::string name;
   fields.Read("name", {"softmax"}, &name);
@@ -160,7 +159,7 @@ Length ReadLength(const Tree& tree, Diagnostics& diagnostics) {
     length.k_tokens = length.q_tokens;
     return length;
   }
-  Fields fields(tree, "a seq_len", {"per_rank", "q_tokens", "k_tokens"}, diagnostics);
+  Fields fields(tree, kLengthMap, diagnostics);
   length.per_rank = tree.Find("per_rank") != nullptr;
   const bool q = tree.Find("q_tokens") != nullptr;
   const bool k = tree.Find("k_tokens") != nullptr;
@@ -194,10 +193,7 @@ class MatrixReader {
   MatrixReader(const Tree& tree, const v1::Measure& measure, const SuiteSource& source,
                const Catalogue& catalogue, Diagnostics& diagnostics)
       : tree_(tree),
-        fields_(tree, "a matrix",
-                {"shape", "operator", "seq_len", "mask", "kernel", "pass", "strategy", "ranks",
-                 "ranks_per_device", "overlap", "measure"},
-                diagnostics),
+        fields_(tree, kMatrixMap, diagnostics),
         measure_(measure),
         source_(source),
         catalogue_(catalogue),
@@ -316,8 +312,7 @@ absl::StatusOr<Suite> ParseSuite(const SuiteSource& source, const Catalogue& cat
   const std::optional<Tree> root = ReadYaml(source.text, diagnostics);
   if (!root.has_value()) return diagnostics.ToStatus();
   Suite suite{.file_name = source.file_name};
-  Fields fields(*root, "a suite", {"name", "description", "seed", "measure", "matrices"},
-                diagnostics);
+  Fields fields(*root, kSuiteMap, diagnostics);
   ReadName(fields, suite, diagnostics);
   fields.Read("description", &suite.description);
   int64_t seed = 1;
