@@ -17,7 +17,7 @@
 
 #include "attention/masks.h"
 #include "client/exit_codes.h"
-#include "client/help.h"
+#include "client/job_exit_code.h"
 #include "client/run_for_test.h"
 #include "suites/catalogue.h"
 #include "suites/source.h"
@@ -204,6 +204,31 @@ TEST(ExitCodes, AreDistinctAndEachHasItsMeaning) {
   }
   EXPECT_EQ(*codes.begin(), 0);
   EXPECT_EQ(*codes.rbegin(), static_cast<int>(codes.size()) - 1);
+}
+
+// Case T4: a failure is no success, and `unsupported` is no failure.
+TEST(ExitCodes, OfAJobFollowFromItsTrials) {
+  v1::TrialCounts counts;
+  counts.set_total(3);
+  counts.set_ok(2);
+  counts.set_unsupported(1);
+  EXPECT_EQ(JobExitCode(counts), ExitCode::kOk);
+  counts.set_ok(1);
+  counts.set_wrong_result(1);
+  EXPECT_EQ(JobExitCode(counts), ExitCode::kTrials);
+  for (const auto set : {&v1::TrialCounts::set_out_of_memory, &v1::TrialCounts::set_timed_out,
+                         &v1::TrialCounts::set_crashed, &v1::TrialCounts::set_lost}) {
+    v1::TrialCounts failed;
+    failed.set_total(2);
+    failed.set_cancelled(1);
+    (failed.*set)(1);
+    EXPECT_EQ(JobExitCode(failed), ExitCode::kTrials);
+  }
+  v1::TrialCounts cancelled;
+  cancelled.set_total(2);
+  cancelled.set_ok(1);
+  cancelled.set_cancelled(1);
+  EXPECT_EQ(JobExitCode(cancelled), ExitCode::kCancelled);
 }
 
 TEST(ExitCodes, FollowFromTheStatusOfACall) {
