@@ -82,7 +82,7 @@ TEST(Life, WrongResultIsAResultAndFailsTheJobWithoutARetry) {
 TEST(Life, UnsupportedPointsEndAtSubmissionWithTheirReason) {
   World world;
   Expansion expansion = MakeExpansion({{"tiled", "ref"}});
-  expansion.cohorts[0].spec.mutable_trials(1)->set_unsupported_reason("8 heads do not divide by 3");
+  expansion.cohorts[0].mutable_trials(1)->set_unsupported_reason("8 heads do not divide by 3");
   auto& w1 = world.AddWorker("w1");
   world.Connect(w1);
   const int64_t job = world.Submit(expansion);
@@ -94,7 +94,7 @@ TEST(Life, UnsupportedPointsEndAtSubmissionWithTheirReason) {
   world.Tell(w1, World::Ended(assign, 0, kOk));
   EXPECT_EQ(world.Job(job).state(), v1::JOB_STATE_SUCCEEDED);
 
-  expansion.cohorts[0].spec.mutable_trials(0)->set_unsupported_reason("neither");
+  expansion.cohorts[0].mutable_trials(0)->set_unsupported_reason("neither");
   EXPECT_EQ(world.Job(world.Submit(expansion)).state(), v1::JOB_STATE_SUCCEEDED);
 }
 

@@ -69,24 +69,30 @@ void LoadWaiting(Connection& db, ScheduleState& state) {
 
 }  // namespace
 
-ScheduleState LoadScheduleState(Connection& db, std::vector<WorkerView> workers,
-                                const std::map<std::string, absl::Time>& heard,
-                                absl::Time started) {
-  ScheduleState state;
+std::vector<WorkerView> WithUse(Connection& db, std::vector<WorkerView> workers) {
   std::set<std::pair<std::string, std::string>> busy;
   for (Rows rows = db.Query(
            "SELECT DISTINCT ranks.worker, device FROM shares JOIN ranks ON ranks.assignment_id = "
            "shares.assignment_id AND ranks.worker = shares.worker WHERE shares.state = 1");
        rows.Next();) {
     busy.emplace(rows.Text(0), rows.Text(1));
-    const auto known = heard.find(rows.Text(0));
-    state.heard[rows.Text(0)] = known == heard.end() ? started : std::max(known->second, started);
   }
   for (WorkerView& worker : workers) {
     worker.draining = db.QueryInt("SELECT draining FROM workers WHERE id = ?", {worker.id}) != 0;
     for (DeviceView& device : worker.devices) device.busy = busy.count({worker.id, device.id}) > 0;
   }
-  state.workers = std::move(workers);
+  return workers;
+}
+
+ScheduleState LoadScheduleState(Connection& db, std::vector<WorkerView> workers,
+                                const std::map<std::string, absl::Time>& heard,
+                                absl::Time started) {
+  ScheduleState state;
+  state.workers = WithUse(db, std::move(workers));
+  for (Rows rows = db.Query("SELECT DISTINCT worker FROM shares WHERE state = 1"); rows.Next();) {
+    const auto known = heard.find(rows.Text(0));
+    state.heard[rows.Text(0)] = known == heard.end() ? started : std::max(known->second, started);
+  }
   for (Rows rows =
            db.Query("SELECT assignments.id, job_id, submitter, devices, assignments.state, "
                     "overdue, stop_by FROM "

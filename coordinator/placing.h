@@ -15,6 +15,9 @@
 
 namespace lcab::coordinator {
 
+// The workers with what the store knows of them: which devices are in use, who is draining.
+std::vector<WorkerView> WithUse(Connection& db, std::vector<WorkerView> workers);
+
 // What the scheduler needs to know. `workers` are the connected ones, whose devices' use and
 // draining are filled in here; `heard` is when each worker was last heard of, `started` when this
 // process began to listen: workers that hold assignments and were not heard of since count from

@@ -1,6 +1,5 @@
 #include "coordinator/submission.h"
 
-#include <numeric>
 #include <optional>
 
 #include "coordinator/assignment_table.h"
@@ -19,19 +18,18 @@ namespace lcab::coordinator {
 namespace {
 
 absl::Status Check(const Expansion& expansion) {
-  size_t trials = 0;
-  for (const Expansion::Cohort& cohort : expansion.cohorts) {
-    trials += cohort.numbers.size();
-    if (cohort.spec.trials_size() != static_cast<int>(cohort.numbers.size()) ||
-        cohort.spec.ranks() < 1 || cohort.spec.ranks_per_device() < 1) {
-      return absl::InternalError("the suite's expansion is not consistent");
+  int trials = 0;
+  for (const v1::CohortSpec& cohort : expansion.cohorts) {
+    trials += cohort.trials_size();
+    if (cohort.ranks() < 1 || cohort.ranks_per_device() < 1) {
+      return absl::InternalError("the suite's expansion has a cohort without ranks");
     }
-    if (cohort.spec.ByteSizeLong() > static_cast<size_t>(service::kMaxSentBytes) / 2) {
+    if (cohort.ByteSizeLong() > static_cast<size_t>(service::kMaxSentBytes) / 2) {
       return absl::InvalidArgumentError(fmt::format(
           "{} trials share one problem and would be compared in one cohort, which is more than a "
           "worker can be sent: split the list of kernels, strategies or options over several "
           "suites",
-          cohort.spec.trials_size()));
+          cohort.trials_size()));
     }
   }
   if (trials == 0) return absl::InvalidArgumentError("the suite has no trials: nothing to run");
@@ -66,17 +64,18 @@ absl::StatusOr<int64_t> SubmitJob(Step& step, const v1::SubmitJobRequest& reques
     return *before;
   }
   if (absl::Status status = Check(expansion); !status.ok()) return status;
-  const int64_t trials = std::accumulate(
-      expansion.cohorts.begin(), expansion.cohorts.end(), int64_t{0},
-      [](int64_t sum, const Expansion::Cohort& cohort) { return sum + cohort.spec.trials_size(); });
+  int64_t trials = 0;
+  for (const v1::CohortSpec& cohort : expansion.cohorts) trials += cohort.trials_size();
   const int64_t job = InsertJob(step.db, request, expansion.suite_name, trials, step.now);
   AppendEvent(step.db, job, nullptr,
               fmt::format("submitted: {} trials in {} cohorts", trials, expansion.cohorts.size()),
               step.now);
-  for (const Expansion::Cohort& cohort : expansion.cohorts) {
-    const int64_t id = InsertCohort(step.db, job, cohort.spec, cohort.numbers, step.now);
+  int64_t number = 0;
+  for (const v1::CohortSpec& cohort : expansion.cohorts) {
+    const int64_t id = InsertCohort(step.db, job, cohort, number, step.now);
+    number += cohort.trials_size();
     for (TrialRow& trial : TrialsOfCohort(step.db, id)) {
-      const std::string& reason = cohort.spec.trials(trial.position).unsupported_reason();
+      const std::string& reason = cohort.trials(trial.position).unsupported_reason();
       if (reason.empty()) continue;
       v1::TrialResult result;
       result.set_outcome(v1::OUTCOME_UNSUPPORTED);

@@ -18,15 +18,10 @@
 
 namespace lcab::coordinator {
 
-// What a suite becomes: cohorts, and for each of their trials its number in the job, in the order
-// of the suite, from 0 without gaps.
+// What a suite becomes. A trial's number in its job counts through the cohorts, from 0.
 struct Expansion {
   std::string suite_name;
-  struct Cohort {
-    v1::CohortSpec spec;
-    std::vector<int64_t> numbers;
-  };
-  std::vector<Cohort> cohorts;
+  std::vector<v1::CohortSpec> cohorts;
 };
 
 // Reads a suite. `announced` are the kernels of all workers that were ever met, besides those of

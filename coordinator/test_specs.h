@@ -38,15 +38,11 @@ inline v1::TrialSpec MakeSpec(const std::string& kernel, int ranks = 1) {
 inline Expansion MakeExpansion(const std::vector<std::vector<std::string>>& cohorts,
                                int ranks = 1) {
   Expansion expansion{.suite_name = "test"};
-  int64_t number = 0;
   for (const std::vector<std::string>& kernels : cohorts) {
-    Expansion::Cohort& cohort = expansion.cohorts.emplace_back();
-    cohort.spec.set_ranks(ranks);
-    cohort.spec.set_ranks_per_device(1);
-    for (const std::string& kernel : kernels) {
-      *cohort.spec.add_trials() = MakeSpec(kernel, ranks);
-      cohort.numbers.push_back(number++);
-    }
+    v1::CohortSpec& cohort = expansion.cohorts.emplace_back();
+    cohort.set_ranks(ranks);
+    cohort.set_ranks_per_device(1);
+    for (const std::string& kernel : kernels) *cohort.add_trials() = MakeSpec(kernel, ranks);
   }
   return expansion;
 }

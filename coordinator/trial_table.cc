@@ -49,8 +49,8 @@ std::string Count(TrialState state, v1::Outcome outcome) {
 
 }  // namespace
 
-int64_t InsertCohort(Connection& db, int64_t job, const v1::CohortSpec& spec,
-                     const std::vector<int64_t>& numbers, absl::Time now) {
+int64_t InsertCohort(Connection& db, int64_t job, const v1::CohortSpec& spec, int64_t number,
+                     absl::Time now) {
   db.Execute(
       "INSERT INTO cohorts (job_id, ranks, ranks_per_device, waiting_since) VALUES (?, ?, ?, ?)",
       {job, spec.ranks(), spec.ranks_per_device(), ToSql(now)});
@@ -61,7 +61,7 @@ int64_t InsertCohort(Connection& db, int64_t job, const v1::CohortSpec& spec,
     db.Execute(
         "INSERT INTO trials (job_id, number, cohort_id, position, state, spec, kernel, mask, "
         "strategy, pass, ranks, seq_len, timeout) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        {job, numbers.at(position), cohort, position, static_cast<int64_t>(TrialState::kPending),
+        {job, number + position, cohort, position, static_cast<int64_t>(TrialState::kPending),
          Blob{bytes}, trial.kernel().name(), trial.problem().mask().name(), trial.strategy().name(),
          trial.pass(), trial.ranks(), trial.problem().q_tokens(),
          absl::ToInt64Microseconds(FromProto(trial.measure().timeout()))});

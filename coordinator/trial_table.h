@@ -35,9 +35,9 @@ struct TrialRow {
   v1::Pass pass = v1::PASS_UNSPECIFIED;
 };
 
-// Pending trials `spec` of a new cohort. `numbers[i]` is that of trial i in the job.
-int64_t InsertCohort(Connection& db, int64_t job, const v1::CohortSpec& spec,
-                     const std::vector<int64_t>& numbers, absl::Time now);
+// Pending trials of a new cohort; the first one's number in the job is `number`.
+int64_t InsertCohort(Connection& db, int64_t job, const v1::CohortSpec& spec, int64_t number,
+                     absl::Time now);
 
 std::optional<TrialRow> FindTrial(Connection& db, int64_t id);
 std::optional<TrialRow> FindTrialAt(Connection& db, int64_t cohort, int position);
