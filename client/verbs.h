@@ -13,11 +13,22 @@ namespace lcab::client {
 // Every verb, in the order in which help lists them.
 std::vector<std::unique_ptr<Verb>> MakeVerbs();
 
+std::unique_ptr<Verb> MakeCancelVerb();
 std::unique_ptr<Verb> MakeCompletionVerb();
+std::unique_ptr<Verb> MakeDrainVerb();
 std::unique_ptr<Verb> MakeExplainVerb();
+std::unique_ptr<Verb> MakeJobVerb();
+std::unique_ptr<Verb> MakeJobsVerb();
 std::unique_ptr<Verb> MakeListVerb();
+std::unique_ptr<Verb> MakeLogsVerb();
 std::unique_ptr<Verb> MakeReferenceVerb();
+std::unique_ptr<Verb> MakeResultsVerb();
+std::unique_ptr<Verb> MakeRetryVerb();
+std::unique_ptr<Verb> MakeRunVerb();
+std::unique_ptr<Verb> MakeSubmitVerb();
 std::unique_ptr<Verb> MakeVersionVerb();
+std::unique_ptr<Verb> MakeWatchVerb();
+std::unique_ptr<Verb> MakeWorkersVerb();
 
 }  // namespace lcab::client
 

@@ -1,0 +1,89 @@
+#include "client/follow.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "client/event_stream.h"
+#include "client/job_exit_code.h"
+#include "client/output.h"
+#include "report/progress.h"
+#include "report/results_table.h"
+#include "report/rows.h"
+
+namespace lcab::client {
+namespace {
+
+// How soon a signal or a passing second shows.
+constexpr absl::Duration kTurn = absl::Milliseconds(100);
+constexpr int kPageSize = 500;
+
+}  // namespace
+
+absl::StatusOr<v1::Job> Follow(CoordinatorLink& link, const std::string& job,
+                               service::StopSignals& signals, const FollowOptions& options,
+                               Console& console) {
+  report::Progress progress(console.err, console.err_terminal);
+  EventStream events(link, job, options.after_sequence, options.patience);
+  int interrupts = 0;
+  bool was_away = false;
+  while (!events.over()) {
+    if (std::optional<v1::JobEvent> event = events.Next(kTurn); event.has_value()) {
+      progress.Show(*event, absl::Now());
+    } else {
+      progress.Tick(absl::Now());
+    }
+    if (const bool away = events.away(); away != was_away) {
+      progress.Note(
+          away ? fmt::format("the coordinator at {} is away; waiting for it", link.address())
+               : std::string("the coordinator is back"));
+      was_away = away;
+    }
+    if (signals.Wait(absl::ZeroDuration()) != 0 && options.on_signal &&
+        !options.on_signal(++interrupts)) {
+      return absl::CancelledError("stopped");
+    }
+  }
+  progress.Finish();
+  if (!events.status().ok()) return events.status();
+  v1::GetJobRequest request;
+  request.set_name(job);
+  v1::Job result;
+  absl::Status status = link.Call(
+      [&](grpc::ClientContext* context) { return link.jobs().GetJob(context, request, &result); });
+  if (!status.ok()) return status;
+  return result;
+}
+
+absl::StatusOr<std::vector<v1::Trial>> ListTrials(CoordinatorLink& link, const std::string& job) {
+  std::vector<v1::Trial> trials;
+  v1::ListTrialsRequest request;
+  request.set_parent(job);
+  request.set_page_size(kPageSize);
+  do {
+    v1::ListTrialsResponse response;
+    absl::Status status = link.Call([&](grpc::ClientContext* context) {
+      return link.jobs().ListTrials(context, request, &response);
+    });
+    if (!status.ok()) return status;
+    for (v1::Trial& trial : *response.mutable_trials()) trials.push_back(std::move(trial));
+    request.set_page_token(response.next_page_token());
+  } while (!request.page_token().empty());
+  return trials;
+}
+
+ExitCode PrintResults(CoordinatorLink& link, const v1::Job& job, const std::string& output,
+                      Console& console) {
+  const absl::StatusOr<std::vector<v1::Trial>> trials = ListTrials(link, job.name());
+  if (!trials.ok()) return Fail(console, trials.status());
+  if (output == kTable) {
+    console.out << report::ResultsTable(*trials, console.out_terminal);
+  } else {
+    PrintRows(console, output, report::ResultRows(*trials));
+  }
+  return JobExitCode(job.counts());
+}
+
+}  // namespace lcab::client

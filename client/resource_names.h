@@ -1,0 +1,20 @@
+// Names of jobs, trials and workers as people type them: in full, or only what differs.
+
+#ifndef LCAB_CLIENT_RESOURCE_NAMES_H_
+#define LCAB_CLIENT_RESOURCE_NAMES_H_
+
+#include <string>
+#include <string_view>
+
+namespace lcab::client {
+
+// "12" and "jobs/12" are jobs/12. Other text is returned as it is, for the coordinator to refuse.
+std::string JobName(std::string_view text);
+// "12/3", "12/trials/3" and "jobs/12/trials/3" are jobs/12/trials/3.
+std::string TrialName(std::string_view text);
+// "w1" and "workers/w1" are workers/w1.
+std::string WorkerName(std::string_view text);
+
+}  // namespace lcab::client
+
+#endif  // LCAB_CLIENT_RESOURCE_NAMES_H_
