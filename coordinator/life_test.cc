@@ -836,59 +836,5 @@ TEST(Life, FourMillionSamplesComeBackWhole) {
   EXPECT_EQ(next, kIterations * kRanks);
 }
 
-// --- the table of moves
-
-template <typename State>
-void ExpectOnlyWhatTheTableSays(std::span<const Move<State>> moves, int states) {
-  for (int from = 1; from <= states; ++from) {
-    for (int to = 1; to <= states; ++to) {
-      const bool listed = std::any_of(moves.begin(), moves.end(), [&](const Move<State>& move) {
-        return move.from == static_cast<State>(from) && move.to == static_cast<State>(to);
-      });
-      EXPECT_EQ(IsLegal(static_cast<State>(from), static_cast<State>(to)), listed);
-    }
-  }
-}
-
-TEST(States, OnlyLostTrialsLeaveTheirEndWithoutSomebodyAskingForIt) {
-  for (const Move<TrialState>& move : TrialMoves()) {
-    if (!HasEnded(move.from) || move.cause.substr(0, 7) == "retried") continue;
-    EXPECT_EQ(move.from, TrialState::kLost);
-    EXPECT_EQ(move.to, TrialState::kCompleted);
-  }
-}
-
-TEST(States, MoveThatIsNotInTheTableFailsTheWholeChange) {
-  World world;
-  const int64_t job = world.Submit(MakeExpansion({{"tiled"}}));
-  const absl::Status status = world.Change([&](Step& step) {
-    auto trial = FindTrialNumber(step.db, job, 0);
-    step.db.Execute("UPDATE jobs SET submitter = 'changed'");
-    MoveTrial(step.db, *trial, TrialState::kLost);
-    return absl::OkStatus();
-  });
-  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-  EXPECT_EQ(world.Job(job).submitter(), "ann");
-  ExpectOnlyWhatTheTableSays(JobMoves(), 6);
-  ExpectOnlyWhatTheTableSays(TrialMoves(), 5);
-  ExpectOnlyWhatTheTableSays(AttemptMoves(), 4);
-  ExpectOnlyWhatTheTableSays(AssignmentMoves(), 4);
-  ExpectOnlyWhatTheTableSays(ShareMoves(), 3);
-}
-
-TEST(States, GuardedUpdateFailsWhenSomebodyElseMovedTheTrial) {
-  World world;
-  const int64_t job = world.Submit(MakeExpansion({{"tiled"}}));
-  const absl::Status status = world.Change([&](Step& step) {
-    auto trial = FindTrialNumber(step.db, job, 0);
-    auto stale = trial;
-    MoveTrial(step.db, *trial, TrialState::kRunning);
-    MoveTrial(step.db, *stale, TrialState::kCancelled);
-    return absl::OkStatus();
-  });
-  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-  EXPECT_EQ(world.Job(job).counts().pending(), 1);
-}
-
 }  // namespace
 }  // namespace lcab::coordinator

@@ -44,6 +44,8 @@ CREATE TABLE jobs (
   lost INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
+CREATE INDEX live_jobs ON jobs(state, pending, running) WHERE state IN (1, 2, 6);
+
 CREATE TABLE cohorts (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   job_id INTEGER NOT NULL REFERENCES jobs(id),

@@ -461,6 +461,43 @@ TEST_F(ServiceTest, LargeLogsAndSamplesArriveAndComeBackWhole) {
   EXPECT_THAT(text.substr(text.find('\n'), 80), HasSubstr("bytes of this log were left out here"));
 }
 
+// Case V6, shortened: a reader that stops reading while samples are written.
+TEST_F(ServiceTest, SlowReaderOfAnExportDoesNotMakeTheLogOfWritesGrow) {
+  Start();
+  TestWorker worker(address(), {});
+  worker.TakeWelcome();
+  worker.Beat();
+  const v1::Job job = Submit("1 tiled ref");
+  const v1::Assign assign = worker.TakeAssign();
+  v1::AssignmentEvent event;
+  event.set_assignment(assign.assignment());
+  const auto write_samples = [&](int trial, int chunks) {
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      event.mutable_samples()->set_trial(trial);
+      v1::SampleChunk& samples = *event.mutable_samples()->mutable_chunk();
+      samples.set_first(chunk * 100'000);
+      samples.mutable_seconds()->Resize(100'000, 1e-3);
+      samples.mutable_marks()->Resize(100'000, 0);
+      ASSERT_TRUE(worker.Tell(event));
+    }
+  };
+  write_samples(0, 40);
+  ASSERT_TRUE(worker.Tell(Ended(assign, 0, MakeResult(v1::OUTCOME_OK))));
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + kTestPatience));
+  v1::ExportResultsRequest request;
+  request.set_samples(true);
+  const auto reader = results_->ExportResults(&context, request);
+  v1::ExportedResult exported;
+  ASSERT_TRUE(reader->Read(&exported));  // and then no more for a while
+  write_samples(1, 80);
+  EXPECT_LT(std::filesystem::file_size(folder_ + "/lcab.db-wal"), 24U << 20);
+  int64_t iterations = 0;
+  while (reader->Read(&exported)) iterations += exported.samples().marks_size();
+  EXPECT_TRUE(reader->Finish().ok());
+  EXPECT_EQ(iterations, 4'000'000);
+}
+
 // Case V4 over the wire, with a clock of the test's own.
 TEST_F(ServiceTest, WorkerThatWasCutOffGoesOnAndItsResultCounts) {
   StartByHand(/*max_attempts=*/1);

@@ -79,11 +79,10 @@ void Connection::OnAbort(std::function<void(const std::string&)> callback) {
   std::optional<std::string> reason;
   {
     const std::lock_guard lock(mutex_);
-    on_abort_ = std::move(callback);
+    on_abort_ = callback;
     reason = abort_reason_;
   }
-  // Only this function changes it, and only one thread at a time is here.
-  if (on_abort_ != nullptr && reason.has_value()) on_abort_(*reason);
+  if (callback != nullptr && reason.has_value()) callback(*reason);
 }
 
 std::optional<std::string> Connection::abort_reason() const {
