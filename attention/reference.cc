@@ -203,7 +203,9 @@ class Arithmetic {
   struct ScoreOf {
     T value, slope;
   };
-  // dS of one pair, and the squares of its two parts P dP and P delta.
+  // dS of one pair, and the square of what its rounding errors are in proportion to: P times dP,
+  // delta and what dP adds up (which may cancel). The slope of the softcap is left out: where
+  // logits saturate, it is the small difference of numbers near 1.
   struct Pair {
     T ds;
     double ds_square;
@@ -225,7 +227,21 @@ class Arithmetic {
     const T p = std::exp(score.value - static_cast<T>(lse));
     const T dp = Dot<T>(dout_.At(row, q_head), v_.At(key, kv_head), problem_.v_head_dim);
     const T d = static_cast<T>(delta);
-    return {p * (dp - d) * score.slope, Square(p * score.slope) * (Square(dp) + Square(d))};
+    return {p * (dp - d) * score.slope,
+            Square(p) * (Square(dp) + Square(d) +
+                         SquareOfProducts(dout_.At(row, q_head), v_.At(key, kv_head)))};
+  }
+
+  // sum_d (dout_d v_d)^2, where dP is sum_d dout_d v_d; of the exact arithmetic only.
+  double SquareOfProducts(const float* dout, const float* v) const {
+    double sum = 0;
+    if constexpr (std::is_same_v<T, double>) {
+      for (int64_t d = 0; d < problem_.v_head_dim; ++d) {
+        const double product = static_cast<double>(dout[d]) * static_cast<double>(v[d]);
+        sum += product * product;
+      }
+    }
+    return sum;
   }
 
   template <typename Visit>

@@ -53,8 +53,9 @@ class Reference {
   double delta(int64_t q_head, int64_t row) const;
 
   // `terms`, where given, becomes the root of the sum of the squared norms of what was added up:
-  // sum_j of scale P_ij dP_ij k_j and scale P_ij delta_i k_j apart for dQ, the like over rows for
-  // dK, P_ij dout_i for dV. Rounding errors are in proportion to it, also where terms cancel.
+  // scale P_ij k_j times dP_ij, each product in dP_ij, and delta_i apart for dQ, the like over rows
+  // for dK, P_ij dout_i for dV. Rounding errors are in proportion to it, also where terms cancel or
+  // a softcap saturates. Of kExact only.
   std::vector<double> DQ(int64_t q_head, int64_t row,
                          double* terms = nullptr) const;  // [qk_head_dim]; row prepared
   std::vector<double> DK(int64_t kv_head, int64_t key,

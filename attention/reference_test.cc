@@ -326,9 +326,10 @@ TEST(ReferenceTest, TermsAreTheRootOfTheSummedSquares) {
   // 2 heads x 16 rows, P = 1/16, |dout|^2 = 100.
   (void)reference.DV(0, 0, &terms);
   EXPECT_NEAR(terms, std::sqrt(32 * 100.0 / 256), 1e-12);
-  // dP = delta = 60 cancel, but each rounds: scale 1/2, P = 1/16, |q|^2 = 16.
+  // dP = delta = 60 cancel, but each rounds, and so do the 4 products of 15 in dP: scale 1/2,
+  // P = 1/16, |q|^2 = 16.
   EXPECT_THAT(reference.DK(0, 0, &terms), Each(0));
-  EXPECT_NEAR(terms, 0.5 * std::sqrt(32 * 2 * 3600.0 * 16 / 256), 1e-9);
+  EXPECT_NEAR(terms, 0.5 * std::sqrt(32 * (2 * 3600.0 + 4 * 225) * 16 / 256), 1e-9);
   EXPECT_THAT(reference.DQ(0, 0, &terms), Each(0));
   EXPECT_EQ(terms, 0);  // K is 0
 }
