@@ -22,10 +22,10 @@ constexpr int kTimerReadings = 33;
 
 }  // namespace
 
-ExecutorContestant::ExecutorContestant(ContestantOptions options, TruthStore& truths,
+ExecutorContestant::ExecutorContestant(const ContestantOptions& options, TruthStore& truths,
                                        cp::Executor& executor, Device& device, Findings& findings,
                                        std::unique_ptr<Timer> timer)
-    : options_(std::move(options)),
+    : options_(options),
       truths_(truths),
       executor_(executor),
       device_(device),
@@ -34,12 +34,12 @@ ExecutorContestant::ExecutorContestant(ContestantOptions options, TruthStore& tr
       judge_(truths.problem().dtype, options_.deterministic) {}
 
 absl::StatusOr<std::unique_ptr<ExecutorContestant>> ExecutorContestant::Create(
-    ContestantOptions options, TruthStore& truths, cp::Executor& executor, Device& device,
+    const ContestantOptions& options, TruthStore& truths, cp::Executor& executor, Device& device,
     Findings& findings) {
   absl::StatusOr<std::unique_ptr<Timer>> timer = device.MakeTimer();
   if (!timer.ok()) return timer.status();
-  std::unique_ptr<ExecutorContestant> contestant(new ExecutorContestant(
-      std::move(options), truths, executor, device, findings, *std::move(timer)));
+  std::unique_ptr<ExecutorContestant> contestant(
+      new ExecutorContestant(options, truths, executor, device, findings, *std::move(timer)));
   if (absl::Status status = contestant->MeasureTimer(); !status.ok()) return status;
   return contestant;
 }

@@ -41,7 +41,7 @@ struct ContestantOptions {
 class ExecutorContestant : public Contestant {
  public:
   // The executor is prepared and connected. All must outlive this.
-  static absl::StatusOr<std::unique_ptr<ExecutorContestant>> Create(ContestantOptions options,
+  static absl::StatusOr<std::unique_ptr<ExecutorContestant>> Create(const ContestantOptions& options,
                                                                     TruthStore& truths,
                                                                     cp::Executor& executor,
                                                                     Device& device,
@@ -69,7 +69,7 @@ class ExecutorContestant : public Contestant {
     KeptRows rows;
   };
 
-  ExecutorContestant(ContestantOptions options, TruthStore& truths, cp::Executor& executor,
+  ExecutorContestant(const ContestantOptions& options, TruthStore& truths, cp::Executor& executor,
                      Device& device, Findings& findings, std::unique_ptr<Timer> timer);
   absl::Status MeasureTimer();
   absl::Status FillInputs(int truth_case, absl::Time deadline);

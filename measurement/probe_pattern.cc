@@ -63,9 +63,10 @@ double ValueSignSum(int64_t x, int64_t p) {
   return sum;
 }
 
-// 2^ceil(log2 count), 1 for no keys.
+// The least power of two that is more than count: also one key too many leaves a weight of 1 or
+// more.
 double PowerAbove(int64_t count) {
-  return count <= 1 ? 1 : static_cast<double>(std::bit_ceil(static_cast<uint64_t>(count)));
+  return static_cast<double>(std::bit_ceil(static_cast<uint64_t>(count + 1)));
 }
 
 int64_t Count(std::span<const Interval> intervals) {

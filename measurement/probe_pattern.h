@@ -10,8 +10,8 @@
 //
 // Backward, all three gradients in one run: Q is marked in the lower half of its channels and K in
 // the upper half, so that Q K^T = 0 still; V is one sign v_j in all channels, and dOut is marked,
-// times w'_i = 2^ceil(log2 count_i). With w_i = w'_i / count_i in [1, 2) and vbar_i the mean of v
-// over the row, dS_ij = w_i sign_i (v_j - vbar_i), thus
+// times w'_i, the power of two above count_i. With w_i = w'_i / count_i in (1, 2] and vbar_i the
+// mean of v over the row, dS_ij = w_i sign_i (v_j - vbar_i), thus
 //   dQ_i = scale sum_j dS_ij K_j,  dK_j = scale sum_i dS_ij Q_i,  dV_j = sum_i w_i sign_i mark_i.
 // Query heads of one group add up in dK and dV; their offsets differ, so that none can stand in for
 // another, and at most kHeadsAtOnce are marked in one run, which keeps the noise of bf16 far below

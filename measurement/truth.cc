@@ -41,9 +41,11 @@ Draft MakeDraft(Tensor tensor, int64_t head, int64_t token, std::vector<double> 
   return draft;
 }
 
-// Tolerances of the rows of one tensor, from the emulation's worst error among them.
-void SetAllowed(std::vector<Draft>& drafts, Tensor tensor, DType dtype) {
-  double worst = UnitRoundoff(dtype);
+// Tolerances of the rows of one tensor, from the emulation's worst error among them. `lse` is the
+// largest in size: a logit near it is known to fp32's rounding of it at best, and the weight it
+// gives has that relative error, whatever the emulation was lucky with.
+void SetAllowed(std::vector<Draft>& drafts, Tensor tensor, DType dtype, double lse) {
+  double worst = std::max(UnitRoundoff(dtype), 2 * UnitRoundoff(DType::kFloat32) * lse);
   for (const Draft& draft : drafts) {
     if (draft.row.tensor == tensor && draft.row.scale > 0) {
       worst = std::max(worst, draft.emulated_error / draft.row.scale);
@@ -87,7 +89,9 @@ class HeadTruth {
       outs[n] = MakeDraft(Tensor::kOut, first_head_ + head, token, std::move(exact.out),
                           exact.terms, working.out);
     });
-    SetAllowed(outs, Tensor::kOut, inputs_.problem.dtype);
+    double largest_lse = 0;
+    for (const Draft& draft : lses) Note(draft.row.values[0], &largest_lse);
+    SetAllowed(outs, Tensor::kOut, inputs_.problem.dtype, largest_lse);
     outs.insert(outs.end(), lses.begin(), lses.end());
     return outs;
   }
@@ -121,8 +125,15 @@ class HeadTruth {
       dk[1] = MakeDraft(Tensor::kDV, kv_head_, keys[n], std::move(exact), terms,
                         working_.DV(0, keys[n]));
     });
+    double largest_lse = 0;
+    for (const auto& [head, token] : rows) Note(exact_.lse(head, token), &largest_lse);
+    for (int64_t head = 0; head < inputs_.problem.q_heads && !keys.empty(); ++head) {
+      for (int64_t row = 0; row < inputs_.problem.q_tokens(); ++row) {
+        Note(exact_.lse(head, row), &largest_lse);
+      }
+    }
     for (const Tensor tensor : {Tensor::kDQ, Tensor::kDK, Tensor::kDV}) {
-      SetAllowed(drafts, tensor, inputs_.problem.dtype);
+      SetAllowed(drafts, tensor, inputs_.problem.dtype, largest_lse);
     }
     return drafts;
   }
@@ -131,6 +142,10 @@ class HeadTruth {
   struct HeadToken {
     int64_t head, token;  // head: within the group
   };
+
+  static void Note(double lse, double* largest) {
+    if (std::isfinite(lse)) *largest = std::max(*largest, std::abs(lse));
+  }
 
   std::vector<HeadToken> RowsOf(const RowSelection& selection) const {
     std::vector<HeadToken> rows;

@@ -79,10 +79,11 @@ void Connection::OnAbort(std::function<void(const std::string&)> callback) {
   std::optional<std::string> reason;
   {
     const std::lock_guard lock(mutex_);
-    on_abort_ = callback;
+    on_abort_ = std::move(callback);
     reason = abort_reason_;
   }
-  if (callback != nullptr && reason.has_value()) callback(*reason);
+  // Only this function changes it, and only one thread at a time is here.
+  if (on_abort_ != nullptr && reason.has_value()) on_abort_(*reason);
 }
 
 std::optional<std::string> Connection::abort_reason() const {

@@ -292,7 +292,7 @@ measurement::SamplerOptions TrialRun::MakeSamplerOptions() {
 }
 
 absl::Status TrialRun::PrepareSampling() {
-  measurement::ContestantOptions options = {
+  const measurement::ContestantOptions options = {
       .pass = pass_,
       .cold = spec_.measure().cache() != v1::CACHE_WARM,
       .deterministic = kernel_->GetTraits(kernel_options_).deterministic,
@@ -303,8 +303,8 @@ absl::Status TrialRun::PrepareSampling() {
       .clock_fraction = cohort_.hooks.clock_fraction,
       .clock_fraction_iterations = cohort_.hooks.clock_fraction_iterations};
   absl::StatusOr<std::unique_ptr<measurement::ExecutorContestant>> contestant =
-      measurement::ExecutorContestant::Create(std::move(options), *truths_, *executor_,
-                                              cohort_.device, findings_);
+      measurement::ExecutorContestant::Create(options, *truths_, *executor_, cohort_.device,
+                                              findings_);
   if (!contestant.ok()) return contestant.status();
   contestant_ = *std::move(contestant);
   sampler_ = std::make_unique<measurement::Sampler>(MakeSamplerOptions(), *contestant_, votes_);
