@@ -119,6 +119,8 @@ TEST(NumbersTest, GoodKernelsPassOnEveryDistributionOfInputs) {
           EXPECT_TRUE(IsOk(verification))
               << (verification.findings().empty() ? "" : Describe(verification.findings(0)));
           EXPECT_GT(verification.max_error(), 0);
+          // Not because much was allowed.
+          EXPECT_LT(verification.max_error(), dtype == DType::kBFloat16 ? 0.02 : 2e-4);
         }
       }
     }
@@ -233,6 +235,25 @@ TEST_F(CompareRowsTest, LseIsComparedAbsolutely) {
         row, [](auto& values) { values[0] += 4e-4F; }, &far);
     EXPECT_TRUE(near.ok());
     EXPECT_FALSE(far.ok());
+  }
+}
+
+TEST(TruthStoreTest, WhatIsAllowedIsAFewRoundingsOnEveryDistribution) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const Problem problem = MakeProblem({"causal", {}, 700, 2, 1, 64, 64, dtype});
+    const std::unique_ptr<Device> device = MakeCpuDevice({.threads = 2}).value();
+    TruthStore store(problem, 7, Distribution::kNormal, 11, *device, {});
+    for (int index = 0; index < static_cast<int>(store.cases().size()); ++index) {
+      for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
+        for (const TruthRow& row : *store.Get(pass, index, Soon()).value()) {
+          if (row.tensor == Tensor::kLse || row.scale == 0) continue;
+          // 3 x 2^-8 x 2 in bf16; in fp32 logits reach a thousand.
+          EXPECT_LT(row.allowed / row.scale, dtype == DType::kBFloat16 ? 0.025 : 4e-4)
+              << Name(row.tensor) << " " << row.token << " "
+              << store.cases()[static_cast<size_t>(index)].name;
+        }
+      }
+    }
   }
 }
 

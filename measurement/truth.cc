@@ -28,6 +28,10 @@ double Distance(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(sum);
 }
 
+// Of the largest row, well above the smallest number of fp32's and bf16's range, 2^-126, for sums
+// over any number of tokens.
+constexpr double kBeneathRange = 0x1p-100;
+
 // Half a unit in the last place: no kernel is asked to be better than its output's rounding.
 double UnitRoundoff(DType dtype) { return dtype == DType::kBFloat16 ? 0x1p-9 : 0x1p-24; }
 
@@ -45,11 +49,17 @@ Draft MakeDraft(Tensor tensor, int64_t head, int64_t token, std::vector<double> 
 // largest in size: a logit near it is known to fp32's rounding of it at best, and the weight it
 // gives has that relative error, whatever the emulation was lucky with.
 void SetAllowed(std::vector<Draft>& drafts, Tensor tensor, DType dtype, double lse) {
-  double worst = std::max(UnitRoundoff(dtype), 2 * UnitRoundoff(DType::kFloat32) * lse);
+  double largest = 0;
   for (const Draft& draft : drafts) {
-    if (draft.row.tensor == tensor && draft.row.scale > 0) {
-      worst = std::max(worst, draft.emulated_error / draft.row.scale);
-    }
+    if (draft.row.tensor == tensor) largest = std::max(largest, draft.row.scale);
+  }
+  double worst = std::max(UnitRoundoff(dtype), 2 * UnitRoundoff(DType::kFloat32) * lse);
+  for (Draft& draft : drafts) {
+    if (draft.row.tensor != tensor || draft.row.scale == 0) continue;
+    // Weights that fp32 cannot hold become 0, so an error may be all of a row that is made of them:
+    // what is beneath the range is nothing, not a measure of precision.
+    draft.row.scale = std::max(draft.row.scale, kBeneathRange * largest);
+    worst = std::max(worst, draft.emulated_error / draft.row.scale);
   }
   for (Draft& draft : drafts) {
     if (draft.row.tensor == tensor) draft.row.allowed = kSlack * worst * draft.row.scale;
