@@ -60,11 +60,11 @@ absl::Status ExecutorContestant::MeasureTimer() {
 }
 
 absl::Status ExecutorContestant::FillInputs(int truth_case, absl::Time deadline) {
-  const InputSource& source = truths_.cases()[static_cast<size_t>(truth_case)].source;
   absl::Status status = WriteShards(
       executor_.inputs(),
       [&](Tensor tensor, int64_t token, int64_t head, std::span<float> row) {
-        InputRow(source, tensor, token, head, static_cast<int64_t>(row.size()), row.data());
+        InputRow(truths_.SourceOf(truth_case, tensor, head), tensor, token, head,
+                 static_cast<int64_t>(row.size()), row.data());
       },
       device_, deadline);
   // The backward pass starts from what the forward pass saves for it, untimed.
@@ -181,9 +181,9 @@ absl::StatusOr<Conditions> ExecutorContestant::ReadConditions() {
 
 absl::Status ExecutorContestant::CheckNumbers(absl::Time deadline) {
   // Truths first: other ranks wait for this rank's part of them.
-  const auto& cases = truths_.cases();
+  const int cases = static_cast<int>(truths_.cases().size());
   std::vector<const std::vector<TruthRow>*> truths;
-  for (int index = 0; index < static_cast<int>(cases.size()); ++index) {
+  for (int index = 0; index < cases; ++index) {
     absl::StatusOr<const std::vector<TruthRow>*> truth =
         truths_.Get(options_.pass, index, deadline);
     if (!truth.ok()) return truth.status();
@@ -191,10 +191,9 @@ absl::Status ExecutorContestant::CheckNumbers(absl::Time deadline) {
   }
   for (const std::optional<Kept>& kept : kept_) {
     if (!kept.has_value()) continue;
-    const auto index = static_cast<size_t>(kept->inputs);
-    CompareRows(kept->rows, *truths[index], cases[index].name, &findings_);
+    CompareRows(kept->rows, *truths[static_cast<size_t>(kept->inputs)], &findings_);
   }
-  for (int index = TruthStore::kTimedCases; index < static_cast<int>(cases.size()); ++index) {
+  for (int index = TruthStore::kTimedCases; index < cases; ++index) {
     absl::Status status = FillInputs(index, deadline);
     if (status.ok()) status = Poison(executor_.outputs(options_.pass), device_);
     if (status.ok()) status = executor_.Enqueue(options_.pass);
@@ -204,8 +203,7 @@ absl::Status ExecutorContestant::CheckNumbers(absl::Time deadline) {
         KeptRows::Copy(executor_.outputs(options_.pass), truths_.selection(options_.pass, index),
                        device_, deadline);
     if (!rows.ok()) return rows.status();
-    const auto n = static_cast<size_t>(index);
-    CompareRows(*rows, *truths[n], cases[n].name, &findings_);
+    CompareRows(*rows, *truths[static_cast<size_t>(index)], &findings_);
   }
   return absl::OkStatus();
 }

@@ -41,11 +41,9 @@ struct ContestantOptions {
 class ExecutorContestant : public Contestant {
  public:
   // The executor is prepared and connected. All must outlive this.
-  static absl::StatusOr<std::unique_ptr<ExecutorContestant>> Create(const ContestantOptions& options,
-                                                                    TruthStore& truths,
-                                                                    cp::Executor& executor,
-                                                                    Device& device,
-                                                                    Findings& findings);
+  static absl::StatusOr<std::unique_ptr<ExecutorContestant>> Create(
+      const ContestantOptions& options, TruthStore& truths, cp::Executor& executor, Device& device,
+      Findings& findings);
 
   absl::Status SetInputs(int inputs, absl::Time deadline) override;
   absl::StatusOr<double> RunIteration(int64_t calls, absl::Time deadline) override;

@@ -60,8 +60,7 @@ const std::vector<float>* KeptRows::Find(Tensor tensor, int64_t head, int64_t to
   return found == rows_.end() ? nullptr : &found->second;
 }
 
-void CompareRows(const KeptRows& kept, std::span<const TruthRow> truth, std::string_view inputs,
-                 Findings* findings) {
+void CompareRows(const KeptRows& kept, std::span<const TruthRow> truth, Findings* findings) {
   for (const TruthRow& row : truth) {
     const std::vector<float>* actual = kept.Find(row.tensor, row.head, row.token);
     if (actual == nullptr) continue;
@@ -80,8 +79,8 @@ void CompareRows(const KeptRows& kept, std::span<const TruthRow> truth, std::str
           fmt::format("error {:.3g} of the row, {:.3g} allowed, with {} inputs; channel {} is "
                       "{:.6g}, fp64 gives "
                       "{:.6g}{}",
-                      relative, row.scale > 0 ? row.allowed / row.scale : 0, inputs, error.channel,
-                      (*actual)[error.channel], row.values[error.channel],
+                      relative, row.scale > 0 ? row.allowed / row.scale : 0, Name(row.distribution),
+                      error.channel, (*actual)[error.channel], row.values[error.channel],
                       IsPoison((*actual)[error.channel]) ? " (it was never written)" : ""));
       return finding;
     });

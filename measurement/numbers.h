@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <map>
 #include <span>
-#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -36,9 +35,8 @@ class KeptRows {
   std::map<std::tuple<Tensor, int64_t, int64_t>, std::vector<float>> rows_;
 };
 
-// Compares those of `truth` that were kept. `inputs` says in findings what they were computed from.
-void CompareRows(const KeptRows& kept, std::span<const TruthRow> truth, std::string_view inputs,
-                 Findings* findings);
+// Compares those of `truth` that were kept.
+void CompareRows(const KeptRows& kept, std::span<const TruthRow> truth, Findings* findings);
 
 }  // namespace lcab::measurement
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -168,7 +169,7 @@ class CompareRowsTest : public testing::Test {
     selection.keys.assign(1, {row.token});
     const KeptRows kept = KeptRows::Copy({&shard, 1}, selection, *device_, Soon()).value();
     EXPECT_EQ(kept.size(), 1U);
-    CompareRows(kept, {&row, 1}, "normal", findings);
+    CompareRows(kept, {&row, 1}, findings);
   }
 
   std::unique_ptr<Device> device_ = MakeCpuDevice({.threads = 2}).value();
@@ -249,8 +250,7 @@ TEST(TruthStoreTest, WhatIsAllowedIsAFewRoundingsOnEveryDistribution) {
           if (row.tensor == Tensor::kLse || row.scale == 0) continue;
           // 3 x 2^-8 x 2 in bf16; in fp32 logits reach a thousand.
           EXPECT_LT(row.allowed / row.scale, dtype == DType::kBFloat16 ? 0.025 : 4e-4)
-              << Name(row.tensor) << " " << row.token << " "
-              << store.cases()[static_cast<size_t>(index)].name;
+              << Name(row.tensor) << " " << row.token << " " << Name(row.distribution);
         }
       }
     }
@@ -293,17 +293,28 @@ TEST(TruthStoreTest, RanksShareTheWorkAndGetTheSameTruths) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(TruthStoreTest, ChangedInputsAreOthersThanTheFirstAndEveryDistributionIsACase) {
-  const Problem problem = MakeProblem({"causal", {}, 50, 2, 2, 16, 16, DType::kBFloat16});
+TEST(TruthStoreTest, ChangedInputsAreOthersThanTheFirstAndEveryDistributionIsRun) {
   const std::unique_ptr<Device> device = MakeCpuDevice({.threads = 1}).value();
-  TruthStore store(problem, 7, Distribution::kHeavyTailed, 11, *device, {});
-  ASSERT_EQ(store.cases().size(), 5U);
-  EXPECT_EQ(store.cases()[0].source.generation, 0U);
-  EXPECT_NE(store.cases()[1].source.generation, 0U);
-  std::vector<std::string> names;
-  for (const TruthCase& one : store.cases()) names.push_back(one.name);
-  EXPECT_THAT(names, testing::ElementsAre("heavy_tailed", "heavy_tailed", "normal", "large_rows",
-                                          "correlated"));
+  for (const auto& [kv_heads, cases] : {std::pair{1, 5}, std::pair{2, 4}, std::pair{8, 3}}) {
+    const Problem problem =
+        MakeProblem({"causal", {}, 50, 2 * kv_heads, kv_heads, 16, 16, DType::kBFloat16});
+    TruthStore store(problem, 7, Distribution::kHeavyTailed, 11, *device, {});
+    ASSERT_EQ(store.cases().size(), static_cast<size_t>(cases));
+    EXPECT_EQ(store.cases()[0].sources[0].generation, 0U);
+    EXPECT_NE(store.cases()[1].sources[0].generation, 0U);
+    std::set<Distribution> timed, others;
+    for (int index = 0; index < cases; ++index) {
+      for (int64_t head = 0; head < 2 * kv_heads; ++head) {
+        const InputSource& source = store.SourceOf(index, Tensor::kQ, head);
+        EXPECT_EQ(source, store.SourceOf(index, Tensor::kV, head / 2));
+        (index < TruthStore::kTimedCases ? timed : others).insert(source.distribution);
+      }
+    }
+    EXPECT_THAT(timed, testing::ElementsAre(Distribution::kHeavyTailed));
+    EXPECT_THAT(others,
+                testing::UnorderedElementsAre(Distribution::kNormal, Distribution::kLargeRows,
+                                              Distribution::kCorrelated));
+  }
 }
 
 }  // namespace

@@ -206,7 +206,10 @@ std::vector<TruthRow> ComputeTruth(const Problem& problem, Pass pass, const Inpu
       pass == Pass::kForward ? head.Forward(selection) : head.Backward(selection);
   std::vector<TruthRow> rows;
   rows.reserve(drafts.size());
-  for (Draft& draft : drafts) rows.push_back(std::move(draft.row));
+  for (Draft& draft : drafts) {
+    draft.row.distribution = source.distribution;
+    rows.push_back(std::move(draft.row));
+  }
   return rows;
 }
 

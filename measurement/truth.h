@@ -29,6 +29,7 @@ struct TruthRow {
   std::vector<double> values;
   double allowed = 0;  // largest L2 norm of the error; 0: the row must be exact
   double scale = 0;    // what its error is relative to
+  Distribution distribution = Distribution::kNormal;  // of the inputs
 };
 
 // Of one kv head and the query heads of its group. Forward: out and LSE of the selected rows;

@@ -15,7 +15,7 @@ constexpr uint32_t kPurpose = 0x54525554;
 // Of one message through the rendezvous: values of 8 bytes each, well below a megabyte.
 constexpr int64_t kMostValuesOfPiece = 65'536;
 // Other distributions are looked at with a fraction of the rows.
-constexpr double kShareOfOthers = 0.25;
+constexpr double kShareOfOthers = 0.5;
 
 v1::TruthRow ToProto(const TruthRow& row) {
   v1::TruthRow message;
@@ -25,6 +25,7 @@ v1::TruthRow ToProto(const TruthRow& row) {
   message.mutable_values()->Add(row.values.begin(), row.values.end());
   message.set_allowed(row.allowed);
   message.set_scale(row.scale);
+  message.set_distribution(static_cast<int32_t>(row.distribution));
   return message;
 }
 
@@ -34,7 +35,8 @@ TruthRow FromProto(const v1::TruthRow& message) {
           .token = message.token(),
           .values = {message.values().begin(), message.values().end()},
           .allowed = message.allowed(),
-          .scale = message.scale()};
+          .scale = message.scale(),
+          .distribution = static_cast<Distribution>(message.distribution())};
 }
 
 }  // namespace
@@ -43,29 +45,48 @@ TruthStore::TruthStore(Problem problem, uint64_t seed, Distribution distribution
                        Device& device, Ranks ranks)
     : problem_(std::move(problem)), device_(device), ranks_(std::move(ranks)) {
   PhiloxStream random(secret, kPurpose);
-  const auto add = [&](Distribution drawn_from, uint32_t generation, double share) {
+  const auto source = [&](Distribution drawn_from, uint32_t generation) {
+    return InputSource{.seed = seed,
+                       .generation = generation,
+                       .distribution = drawn_from,
+                       .dtype = problem_.dtype,
+                       .heads_per_kv = problem_.heads_per_kv()};
+  };
+  const auto add = [&](std::vector<InputSource> sources, double share) {
     const SelectionBudget whole;
     const SelectionBudget budget = {.reference = whole.reference * share,
                                     .statistics = whole.statistics * share,
                                     .statistics_ceiling = whole.statistics_ceiling * share};
     const uint64_t rows = random.Next64();
-    cases_.push_back({.name = std::string(Name(drawn_from)),
-                      .source = {.seed = seed,
-                                 .generation = generation,
-                                 .distribution = drawn_from,
-                                 .dtype = problem_.dtype,
-                                 .heads_per_kv = problem_.heads_per_kv()},
+    cases_.push_back({.sources = std::move(sources),
                       .forward = SelectRows(problem_, Pass::kForward, rows, budget),
                       .backward = SelectRows(problem_, Pass::kBackward, rows, budget)});
   };
+  const auto heads = static_cast<size_t>(problem_.kv_heads);
   // The first inputs are those of the seed alone, so that a trial can be repeated; the changed ones
   // nobody can know before.
-  add(distribution, 0, 1);
-  add(distribution, random.Next32() | 1U, 1);
+  add(std::vector(heads, source(distribution, 0)), 1);
+  add(std::vector(heads, source(distribution, random.Next32() | 1U)), 1);
+
+  std::vector<Distribution> others;
   for (const Distribution other : {Distribution::kNormal, Distribution::kHeavyTailed,
                                    Distribution::kLargeRows, Distribution::kCorrelated}) {
-    if (other != distribution) add(other, 0, kShareOfOthers);
+    if (other != distribution) others.push_back(other);
   }
+  const size_t runs = (others.size() + heads - 1) / heads;
+  for (size_t run = 0; run < runs; ++run) {
+    std::vector<InputSource> sources;
+    for (size_t head = 0; head < heads; ++head) {
+      sources.push_back(source(others[(head + run) % others.size()], 0));
+    }
+    add(std::move(sources), kShareOfOthers);
+  }
+}
+
+const InputSource& TruthStore::SourceOf(int index, Tensor tensor, int64_t head) const {
+  const bool by_key = tensor == Tensor::kK || tensor == Tensor::kV;
+  const int64_t kv_head = by_key ? head : problem_.KvHeadOf(head);
+  return cases_[static_cast<size_t>(index)].sources[static_cast<size_t>(kv_head)];
 }
 
 absl::StatusOr<std::vector<TruthRow>> TruthStore::ComputePart(Pass pass, int index) {
@@ -77,8 +98,8 @@ absl::StatusOr<std::vector<TruthRow>> TruthStore::ComputePart(Pass pass, int ind
     // Memory for inputs and statistics is the only thing that can be missing.
     try {
       std::vector<TruthRow> of_head =
-          ComputeTruth(problem_, pass, cases_[static_cast<size_t>(index)].source,
-                       selection(pass, index), head, parallel_for);
+          ComputeTruth(problem_, pass, SourceOf(index, Tensor::kK, head), selection(pass, index),
+                       head, parallel_for);
       rows.insert(rows.end(), std::make_move_iterator(of_head.begin()),
                   std::make_move_iterator(of_head.end()));
     } catch (const std::bad_alloc&) {

@@ -25,8 +25,7 @@ namespace lcab::measurement {
 
 // A set of inputs, and which of its rows are compared.
 struct TruthCase {
-  std::string name;  // for findings: "normal", "heavy_tailed", ...
-  InputSource source;
+  std::vector<InputSource> sources;  // by kv head, for it and the query heads of its group
   RowSelection forward, backward;
 };
 
@@ -44,10 +43,13 @@ class TruthStore {
              Device& device, Ranks ranks);
 
   const Problem& problem() const { return problem_; }
-  // Cases 0 and 1 are what a trial is timed on, before and after its inputs change; the others are
-  // the remaining distributions, with fewer rows.
+  // Cases 0 and 1 are what a trial is timed on, before and after its inputs change. The others hold
+  // the remaining distributions, with fewer rows: each kv head has another one, so that as few runs
+  // as possible see them all.
   static constexpr int kTimedCases = 2;
   const std::vector<TruthCase>& cases() const { return cases_; }
+  // The source of a row of Q, K, V or dOut.
+  const InputSource& SourceOf(int index, Tensor tensor, int64_t head) const;
   const RowSelection& selection(Pass pass, int index) const {
     const TruthCase& chosen = cases_[static_cast<size_t>(index)];
     return pass == Pass::kForward ? chosen.forward : chosen.backward;

@@ -104,6 +104,32 @@ TEST(RunnerTest, VerifyOnlyTimesNothing) {
   EXPECT_TRUE(result.verification().numbers_ok());
 }
 
+TEST(RunnerTest, RowsThatSeeNothingAreRightInBothPasses) {  // Case N1
+  FakeWorker worker(1, FakeWorker::Kind::kThreads);
+  std::vector<v1::TrialSpec> trials;
+  for (const v1::Pass pass : {v1::PASS_FORWARD, v1::PASS_BACKWARD}) {
+    trials.push_back(MakeTrial(1, 160, pass));
+    v1::Problem& problem = *trials.back().mutable_problem();
+    problem.set_q_heads(8);
+    problem.set_kv_heads(2);
+    problem.set_qk_head_dim(128);
+    problem.set_v_head_dim(128);
+    problem.set_k_tokens(96);
+    problem.mutable_mask()->set_name("slices");
+    v1::Value::List& slice = *(*problem.mutable_mask()->mutable_options())["slices"]
+                                  .mutable_list_value()
+                                  ->add_values()
+                                  ->mutable_list_value();
+    for (const int64_t edge : {0, 160, 0, 96}) slice.add_values()->set_integer_value(edge);
+    slice.add_values()->set_text_value("causal");
+  }
+  const CohortOutcome outcome = worker.Run(CohortOf(trials));
+  for (const auto& [trial, result] : outcome.results) {
+    EXPECT_EQ(result.outcome(), v1::OUTCOME_OK) << result.reason();
+    EXPECT_EQ(result.area(), 8 * 4656);
+  }
+}
+
 // --- Trials that do not work out ---
 
 TEST(RunnerTest, UnsupportedTrialsSayWhyAndTheOthersGoOn) {
