@@ -29,9 +29,9 @@ absl::Status FromErrno(const char* what, int error) {
 int PollMilliseconds(absl::Time deadline) {
   const absl::Duration left = deadline - absl::Now();
   if (left <= absl::ZeroDuration()) return 0;
-  // Rounded up, so that a wait does not spin in its last millisecond.
-  return static_cast<int>(
-      std::min<int64_t>(absl::ToInt64Milliseconds(left) + 1, int64_t{60} * 1000));
+  // Cut before anything is added: an infinite wait is the largest number there is. Rounded up, so
+  // that a wait does not spin in its last millisecond.
+  return static_cast<int>(absl::ToInt64Milliseconds(std::min(left, absl::Minutes(1))) + 1);
 }
 
 }  // namespace
