@@ -168,6 +168,12 @@ void Fleet::CancelAll() {
   for (const SessionPtr& session : all) session->Cancel();
 }
 
+void Fleet::SetStopping(const SessionPtr& session, bool stopping) {
+  const std::lock_guard lock(mutex_);
+  const auto guest = guests_.find(session);
+  if (guest != guests_.end()) guest->second.view.draining = stopping;
+}
+
 std::vector<WorkerView> Fleet::Workers() const {
   const std::lock_guard lock(mutex_);
   std::vector<WorkerView> workers;
@@ -193,7 +199,10 @@ std::vector<FleetMember> Fleet::Members() const {
   std::vector<FleetMember> members;
   for (const auto& [worker, session] : by_worker_) {
     const Guest& guest = guests_.at(session);
-    members.push_back({.worker = worker, .connected = guest.connected, .heard = guest.heard});
+    members.push_back({.worker = worker,
+                       .connected = guest.connected,
+                       .heard = guest.heard,
+                       .stopping = guest.view.draining});
   }
   return members;
 }

@@ -56,6 +56,7 @@ struct FleetMember {
   std::string worker;
   absl::Time connected;
   absl::Time heard;
+  bool stopping = false;
 };
 
 // Thread-safe.
@@ -74,6 +75,8 @@ class Fleet {
   void Welcome(const SessionPtr& session, v1::ToWorker welcome);
   // From here on it is given work.
   void Connect(const SessionPtr& session);
+  // The worker is being stopped, by its own word: it is given nothing new.
+  void SetStopping(const SessionPtr& session, bool stopping);
 
   // Something was read; while `busy`, what was read is being stored and the worker counts as heard
   // of.

@@ -28,7 +28,8 @@ v1::Worker Describe(Connection& db, const WorkerRow& row, const std::vector<Flee
   *worker.mutable_connect_time() = ToProto(row.connected);
   for (const FleetMember& member : members) {
     if (member.worker != row.id) continue;
-    worker.set_state(row.draining ? v1::WORKER_STATE_DRAINING : v1::WORKER_STATE_CONNECTED);
+    worker.set_state(row.draining || member.stopping ? v1::WORKER_STATE_DRAINING
+                                                     : v1::WORKER_STATE_CONNECTED);
     *worker.mutable_last_heartbeat_time() = ToProto(member.heard);
   }
   for (const AssignmentRow& assignment : AssignmentsOnWorker(db, row.id)) {

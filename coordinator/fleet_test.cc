@@ -87,6 +87,20 @@ TEST(Fleet, ReplacedStreamThatLeavesLateTakesNothingWithIt) {
   EXPECT_TRUE(fleet.Send("w1", Drain()));
 }
 
+TEST(Fleet, WorkerThatSaysItIsBeingStoppedIsGivenNoWorkUntilItTakesThatBack) {
+  Fleet fleet(absl::Seconds(30));
+  Stream stream(fleet);
+  ASSERT_TRUE(fleet.Identify(stream.session, MakeHello("w1"), kNow).ok());
+  fleet.Welcome(stream.session, {});
+  fleet.Connect(stream.session);
+  EXPECT_FALSE(fleet.Workers()[0].draining);
+  fleet.SetStopping(stream.session, true);
+  EXPECT_TRUE(fleet.Workers()[0].draining);
+  EXPECT_TRUE(fleet.Members()[0].stopping);
+  fleet.SetStopping(stream.session, false);
+  EXPECT_FALSE(fleet.Workers()[0].draining);
+}
+
 TEST(Fleet, SilentStreamsAreCancelledAlsoThoseThatNeverSaidHello) {
   Fleet fleet(absl::Seconds(30));
   Stream stranger(fleet);

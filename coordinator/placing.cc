@@ -78,7 +78,8 @@ std::vector<WorkerView> WithUse(Connection& db, std::vector<WorkerView> workers)
     busy.emplace(rows.Text(0), rows.Text(1));
   }
   for (WorkerView& worker : workers) {
-    worker.draining = db.QueryInt("SELECT draining FROM workers WHERE id = ?", {worker.id}) != 0;
+    worker.draining = worker.draining ||
+                      db.QueryInt("SELECT draining FROM workers WHERE id = ?", {worker.id}) != 0;
     for (DeviceView& device : worker.devices) device.busy = busy.count({worker.id, device.id}) > 0;
   }
   return workers;

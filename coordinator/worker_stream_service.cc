@@ -91,6 +91,7 @@ class Conversation {
 
  private:
   absl::Status OnHeartbeat(const v1::Heartbeat& heartbeat) {
+    core_.fleet().SetStopping(session_, heartbeat.draining());
     if (!connected_) {
       connected_ = true;
       const std::vector<std::string> running(hello_.assignments().begin(),
