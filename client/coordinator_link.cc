@@ -43,6 +43,10 @@ CoordinatorLink::CoordinatorLink(std::string address)
       results_(v1::Results::NewStub(channel_)),
       fleet_(v1::Fleet::NewStub(channel_)) {}
 
+bool CoordinatorLink::WaitForConnection(absl::Duration timeout) const {
+  return channel_->WaitForConnected(absl::ToChronoTime(absl::Now() + timeout));
+}
+
 absl::Status CoordinatorLink::Call(const std::function<grpc::Status(grpc::ClientContext*)>& call,
                                    absl::Duration timeout) const {
   grpc::ClientContext context;

@@ -37,6 +37,9 @@ class CoordinatorLink {
   v1::Fleet::Stub& fleet() { return *fleet_; }
   const std::string& address() const { return address_; }
 
+  // False when nobody answers in time. (Calls that fail at once do not drive the connection: one
+  // who only repeats them finds a coordinator that came back seconds late.)
+  bool WaitForConnection(absl::Duration timeout) const;
   // A unary call with a deadline.
   absl::Status Call(const std::function<grpc::Status(grpc::ClientContext*)>& call,
                     absl::Duration timeout = absl::Seconds(30)) const;

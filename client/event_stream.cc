@@ -81,7 +81,10 @@ void EventStream::Run() {
       return;
     }
     away_ = true;
+    // One that stands and yet ends its streams is not asked without pause.
     changed_.wait_for(lock, absl::ToChronoNanoseconds(kRetry), [this] { return stopping_; });
+    lock.unlock();
+    link_.WaitForConnection(kRetry);
   }
 }
 
