@@ -76,6 +76,15 @@ class Abort : public InOneCall {
   absl::Status Happen() override { std::abort(); }
 };
 
+class Killed : public InOneCall {
+ public:
+  using InOneCall::InOneCall;
+  absl::Status Happen() override {
+    std::raise(SIGKILL);
+    return absl::OkStatus();
+  }
+};
+
 class Hang : public InOneCall {
  public:
   using InOneCall::InOneCall;
@@ -187,6 +196,10 @@ std::vector<FaultType> ProgramFaults() {
   return {
       {"test_crash", "ends with SIGSEGV", {CallParameter()}, Make<Crash>},
       {"test_abort", "ends with SIGABRT", {CallParameter()}, Make<Abort>},
+      {"test_killed",
+       "ends with SIGKILL, as if somebody outside sent it",
+       {CallParameter()},
+       Make<Killed>},
       {"test_hang", "never returns and ignores SIGTERM", {CallParameter()}, Make<Hang>},
       {"test_memory",
        "takes memory until it is killed or gets no more",
