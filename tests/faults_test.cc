@@ -19,7 +19,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr char kSmall[] =
-    "  - shape: {q_heads: 2, kv_heads: 1, head_dim: 32, dtype: fp32}\n"
+    "  - shape: {q_heads: 2, kv_heads: 1, head_dim: 32, dtype: bf16}\n"
     "    seq_len: 128\n"
     "    mask: causal\n";
 
@@ -32,12 +32,14 @@ std::map<std::string, v1::Trial> ByKernel(const std::vector<v1::Trial>& trials) 
 TEST(Faults, EachHasItsOutcomeAndTheRestOfTheCohortGoesOn) {
   Fleet fleet;
   fleet.StartCoordinator({"--grace", "1"});
-  fleet.StartWorker("w1", 1, {"--memory-limit", "2GiB"});
-  const std::string job = fleet.Submit(
-      Fleet::Suite(std::string(kSmall) +
-                       "    kernel: [test_crash, cpu_tiled, test_abort, test_hang, test_memory, "
-                       "test_unsupported, test_silent, test_last_row, cpu_reference]\n",
-                   "{min_samples: 2, max_samples: 4, max_time: 50ms, warmup: 1, timeout: 5s}"));
+  fleet.StartWorker("w1", 1, {"--memory-limit", "256MiB"});
+  const std::string job = fleet.Submit(Fleet::Suite(
+      std::string(kSmall) +
+      "    kernel: [test_crash, cpu_tiled, test_abort, test_memory, test_unsupported, test_silent, "
+      "test_last_row, cpu_reference]\n" +
+      kSmall +
+      "    kernel: test_hang\n"
+      "    measure: {min_samples: 2, max_samples: 4, max_time: 50ms, warmup: 1, timeout: 2s}\n"));
   EXPECT_EQ(fleet.WaitForEnd(job).state(), v1::JOB_STATE_FAILED);
   const std::map<std::string, v1::Trial> trials = ByKernel(fleet.Trials(job));
   struct Expected {
@@ -49,7 +51,7 @@ TEST(Faults, EachHasItsOutcomeAndTheRestOfTheCohortGoesOn) {
   for (const Expected& expected : std::vector<Expected>{
            {"test_crash", v1::OUTCOME_CRASHED, v1::FAULT_KERNEL, "SIGSEGV"},
            {"test_abort", v1::OUTCOME_CRASHED, v1::FAULT_KERNEL, "SIGABRT"},
-           {"test_hang", v1::OUTCOME_TIMED_OUT, v1::FAULT_LIMIT, "5s"},
+           {"test_hang", v1::OUTCOME_TIMED_OUT, v1::FAULT_LIMIT, "2s"},
            {"test_memory", v1::OUTCOME_OUT_OF_MEMORY, v1::FAULT_LIMIT, "bytes"},
            {"test_unsupported", v1::OUTCOME_UNSUPPORTED, v1::FAULT_UNSPECIFIED, "on purpose"},
            {"test_silent", v1::OUTCOME_WRONG_RESULT, v1::FAULT_KERNEL, ""},
@@ -96,7 +98,7 @@ TEST(Faults, ARankThatIsKilledIsNamedItsGangEndsAndTheNextTrialRuns) {
   fleet.StartCoordinator({"--max-attempts", "1", "--grace", "2"});
   fleet.StartWorker("w1", 4);
   const std::string job = fleet.Submit(Fleet::Suite(
-      "  - shape: {q_heads: 4, head_dim: 32, dtype: fp32}\n    seq_len: 2048\n    mask: full\n"
+      "  - shape: {q_heads: 4, head_dim: 32, dtype: bf16}\n    seq_len: 2048\n    mask: full\n"
       "    kernel: {name: test_slow, delay_ms: 20}\n    strategy: ring\n    ranks: 4\n",
       "{min_samples: 1000, max_samples: 1000, max_time: 60s, warmup: 1, timeout: 120s}"));
   fleet.WaitForEvent(job, [](const v1::JobEvent& event) { return event.samples() >= 10; });

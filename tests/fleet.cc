@@ -72,7 +72,7 @@ Fleet::Fleet() {
 }
 
 Fleet::~Fleet() {
-  if (testing::Test::HasFailure()) {
+  if (testing::Test::HasFailure() || std::getenv("LCAB_FLEET_LOGS") != nullptr) {
     for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
       if (entry.path().extension() != ".log") continue;
       fmt::print(stderr, "--- {}\n{}\n", entry.path().filename().string(),
@@ -105,14 +105,7 @@ void Fleet::StartCoordinator(const std::vector<std::string>& flags) {
   std::vector<std::string> words = {"--listen", address(), "--db", db(), "--metrics-listen", ""};
   words.insert(words.end(), flags.begin(), flags.end());
   coordinator_ = Start("lcab-coordinator", words, "coordinator.log");
-  EXPECT_TRUE(Eventually([this] {
-    return link_
-        ->Call([this](grpc::ClientContext* context) {
-          v1::ListWorkersResponse response;
-          return link_->fleet().ListWorkers(context, {}, &response);
-        })
-        .ok();
-  })) << "the coordinator does not answer";
+  EXPECT_TRUE(link_->WaitForConnection(kPatience)) << "the coordinator does not answer";
 }
 
 void Fleet::StartWorker(const std::string& name, int slots, const std::vector<std::string>& flags) {

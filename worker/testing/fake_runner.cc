@@ -13,9 +13,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -148,6 +150,24 @@ class FakeRunner {
     }
   }
 
+  // Five iterations of a quarter of a second, or as many as the environment says, in chunks.
+  void SendSamples(int trial, int ranks) {
+    const char* given = std::getenv("LCAB_FAKE_RUNNER_SAMPLES");
+    const int64_t iterations = given == nullptr ? 5 : std::atoll(given);
+    constexpr int64_t kChunk = 10'000;
+    for (int64_t first = 0; first < iterations; first += kChunk) {
+      const int64_t count = std::min(kChunk, iterations - first);
+      v1::FromRunner samples;
+      samples.mutable_samples()->set_trial(trial);
+      v1::SampleChunk& chunk = *samples.mutable_samples()->mutable_chunk();
+      chunk.set_first(first);
+      chunk.set_ranks(ranks);
+      for (int64_t n = 0; n < count * ranks; ++n) chunk.add_seconds(0.25);
+      for (int64_t n = 0; n < count; ++n) chunk.add_marks(0);
+      Send(samples);
+    }
+  }
+
   void RunCohort(const v1::RunCohort& run) {
     bool left = false;
     for (const int trial : run.trials()) {
@@ -161,14 +181,7 @@ class FakeRunner {
       if (mine) Fault(kernel.name(), run, trial);
       if (!Vote(run, trial)) break;
       if (run.rank() == 0 && kernel.name() != "fail" && !left) {
-        v1::FromRunner samples;
-        samples.mutable_samples()->set_trial(trial);
-        samples.mutable_samples()->mutable_chunk()->set_ranks(run.cohort().ranks());
-        for (int n = 0; n < 5 * run.cohort().ranks(); ++n) {
-          samples.mutable_samples()->mutable_chunk()->add_seconds(0.001 * (n + 1));
-        }
-        for (int n = 0; n < 5; ++n) samples.mutable_samples()->mutable_chunk()->add_marks(0);
-        Send(samples);
+        SendSamples(trial, run.cohort().ranks());
         Complete(trial, 0, v1::OUTCOME_OK, v1::FAULT_UNSPECIFIED, "");
       }
     }
