@@ -65,8 +65,11 @@ std::vector<v1::JobEvent> LoadEvents(Connection& db, int64_t job, int64_t sequen
 
 void StoreSamples(Connection& db, int64_t trial, int attempt, const v1::SampleChunk& chunk) {
   const std::string bytes = chunk.SerializeAsString();
-  db.Execute("INSERT OR IGNORE INTO samples (trial_id, attempt, first, chunk) VALUES (?, ?, ?, ?)",
-             {trial, attempt, chunk.first(), Blob{bytes}});
+  db.Execute(
+      "INSERT OR IGNORE INTO samples (trial_id, attempt, first, iterations, chunk) VALUES (?, ?, "
+      "?, ?, "
+      "?)",
+      {trial, attempt, chunk.first(), chunk.marks_size(), Blob{bytes}});
 }
 
 std::vector<v1::SampleChunk> LoadSamples(Connection& db, int64_t trial, int attempt, int64_t after,
@@ -83,13 +86,8 @@ std::vector<v1::SampleChunk> LoadSamples(Connection& db, int64_t trial, int atte
 }
 
 int64_t CountSamples(Connection& db, int64_t trial, int attempt) {
-  int64_t iterations = 0;
-  for (int64_t after = -1;;) {
-    const std::vector<v1::SampleChunk> chunks = LoadSamples(db, trial, attempt, after, 1);
-    if (chunks.empty()) return iterations;
-    after = chunks.front().first();
-    iterations += chunks.front().marks_size();
-  }
+  return db.QueryInt("SELECT SUM(iterations) FROM samples WHERE trial_id = ? AND attempt = ?",
+                     {trial, attempt});
 }
 
 // The beginning is kept as it comes. Behind it, whole pieces are dropped from the front so that the

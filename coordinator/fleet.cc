@@ -113,6 +113,12 @@ void Fleet::Connect(const SessionPtr& session) {
   if (guest != guests_.end()) guest->second.placeable = guest->second.welcomed;
 }
 
+bool Fleet::IsCurrent(const SessionPtr& session) const {
+  const std::lock_guard lock(mutex_);
+  const auto guest = guests_.find(session);
+  return guest != guests_.end() && guest->second.welcomed;
+}
+
 void Fleet::Hear(const SessionPtr& session, absl::Time now, bool busy) {
   const std::lock_guard lock(mutex_);
   const auto guest = guests_.find(session);

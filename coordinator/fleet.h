@@ -78,6 +78,9 @@ class Fleet {
   // The worker is being stopped, by its own word: it is given nothing new.
   void SetStopping(const SessionPtr& session, bool stopping);
 
+  // False once another stream has taken this one's place.
+  bool IsCurrent(const SessionPtr& session) const;
+
   // Something was read; while `busy`, what was read is being stored and the worker counts as heard
   // of.
   void Hear(const SessionPtr& session, absl::Time now, bool busy);

@@ -78,6 +78,7 @@ TEST(Fleet, ReplacedStreamThatLeavesLateTakesNothingWithIt) {
   fleet.Connect(first.session);
   ASSERT_TRUE(fleet.Identify(second.session, MakeHello("w1"), kNow).ok());
   EXPECT_EQ(first.cancels, 1);
+  EXPECT_FALSE(fleet.IsCurrent(first.session));
   fleet.Connect(first.session);  // its heartbeat was on the way
   EXPECT_THAT(fleet.Workers(), SizeIs(0));
   fleet.Welcome(second.session, {});

@@ -650,6 +650,43 @@ TEST(Life, CancelOfARunningJobIsFinalOnceNoRunnerIsLeftAndNoResultComesAfter) {
   world.CheckInvariants();
 }
 
+TEST(Life, CancelIsNotWaitedForForEverFromAWorkerThatNeverAnswers) {
+  World world;
+  auto& w1 = world.AddWorker("w1");
+  world.Connect(w1);
+  const int64_t job = world.Submit(MakeExpansion({{"tiled"}}));
+  world.Decide();
+  world.TakeAssign("w1");
+  ASSERT_TRUE(world.Cancel(job).ok());
+  world.Advance(absl::Minutes(3) + absl::Seconds(1));  // its limit is one minute, the slack two
+  world.Hear("w1");
+  world.Decide();
+  EXPECT_EQ(world.Job(job).state(), v1::JOB_STATE_FAILED);
+  EXPECT_EQ(world.Trial(job, 0).result().outcome(), v1::OUTCOME_LOST);
+  EXPECT_THAT(world.Trial(job, 0).result().reason(), HasSubstr("cancelled"));
+  world.CheckInvariants();
+}
+
+TEST(Life, SamplesThatAreMissingAreRemarked) {
+  World world;
+  auto& w1 = world.AddWorker("w1");
+  world.Connect(w1);
+  world.Submit(MakeExpansion({{"tiled"}}));
+  world.Decide();
+  const v1::Assign assign = world.TakeAssign("w1");
+  v1::AssignmentEvent event;
+  event.set_assignment(assign.assignment());
+  event.mutable_samples()->mutable_chunk()->set_ranks(1);
+  for (int i = 0; i < 3; ++i) {
+    event.mutable_samples()->mutable_chunk()->add_seconds(1e-3);
+    event.mutable_samples()->mutable_chunk()->add_marks(0);
+  }
+  world.Tell(w1, event);
+  v1::AssignmentEvent ended = World::Ended(assign, 0, kOk);
+  ended.mutable_trial_ended()->set_iterations(5);
+  EXPECT_THAT(world.Tell(w1, ended), HasSubstr("3 of 5 samples"));
+}
+
 TEST(Life, ResultThatWasCompleteBeforeTheRunnerStoppedIsKeptAndTheJobIsNotCancelled) {
   World world;
   auto& w1 = world.AddWorker("w1");

@@ -196,7 +196,18 @@ void Apply(Step& step, const ScheduleDecisions& decisions) {
     auto assignment = FindAssignment(step.db, id);
     if (assignment.has_value()) CloseAssignment(step, *assignment);
   }
+  for (const int64_t id : decisions.give_up) {
+    auto assignment = FindAssignment(step.db, id);
+    if (!assignment.has_value()) continue;
+    for (const ShareRow& share : SharesOf(step.db, id)) {
+      if (share.state != ShareState::kRunning) continue;
+      LoseShare(step, *assignment, share,
+                fmt::format("worker {} was told to stop and never said that it had", share.worker));
+    }
+  }
   for (const Placement& placement : decisions.placements) Claim(step, placement);
+  // Of a long job only the next few cohorts were looked at.
+  if (!decisions.placements.empty()) step.effects.schedule = true;
 }
 
 std::vector<std::string> AssignmentsThatMeet(Connection& db) {

@@ -29,7 +29,7 @@ ScheduleState LoadScheduleState(Connection& db, std::vector<WorkerView> workers,
 // pending.
 void Claim(Step& step, const Placement& placement);
 
-// Carries out the decisions in the order lost, stop, close, placements.
+// Carries out the decisions in the order lost, stop, close, give_up, placements.
 void Apply(Step& step, const ScheduleDecisions& decisions);
 
 // The assignments whose ranks meet: for a coordinator that starts.

@@ -115,11 +115,11 @@ void ReportCurrent(Step& step, Subject& subject, TrialRow& trial, AttemptRow& at
 }
 
 void ReportTrial(Step& step, Subject& subject, const v1::AssignmentEvent::TrialEnded& report,
-                 std::string& ignored) {
+                 std::string& remark) {
   auto found = FindAttempt(step, subject.assignment, report.trial());
   if (!found.has_value() || found->second.number != report.attempt()) {
-    ignored = fmt::format("{} has no attempt {} of trial {}", subject.assignment.name,
-                          report.attempt(), report.trial());
+    remark = fmt::format("{} has no attempt {} of trial {}", subject.assignment.name,
+                         report.attempt(), report.trial());
     return;
   }
   auto& [trial, attempt] = *found;
@@ -132,9 +132,14 @@ void ReportTrial(Step& step, Subject& subject, const v1::AssignmentEvent::TrialE
   // What a cancelled or stopped trial comes to is decided when its assignment closes.
   if (result.outcome() == v1::OUTCOME_CANCELLED) return;
   if (trial.state == TrialState::kCompleted || trial.state == TrialState::kCancelled) {
-    ignored = fmt::format("{} has been settled: a second result is not kept",
-                          TrialName(trial.job, trial.number));
+    remark = fmt::format("{} has been settled: a second result is not kept",
+                         TrialName(trial.job, trial.number));
     return;
+  }
+  if (const int64_t stored = CountSamples(step.db, trial.id, attempt.number);
+      stored < report.iterations()) {
+    remark = fmt::format("{} of {} samples of {} arrived", stored, report.iterations(),
+                         TrialName(trial.job, trial.number));
   }
   if (trial.state == TrialState::kRunning && trial.attempts == attempt.number) {
     ReportCurrent(step, subject, trial, attempt, result);
@@ -253,24 +258,24 @@ void Reconcile(Step& step, std::string_view worker, const std::vector<std::strin
 }
 
 void HandleEvent(Step& step, std::string_view worker, const v1::AssignmentEvent& event,
-                 std::string& ignored) {
+                 std::string& remark) {
   if (!Acknowledge(step.db, worker, event.incarnation(), event.sequence())) return;
   auto assignment = FindAssignment(step.db, event.assignment());
   if (!assignment.has_value()) {
-    ignored = fmt::format("there is no {}", event.assignment());
+    remark = fmt::format("there is no {}", event.assignment());
     return;
   }
   Subject subject{.assignment = *std::move(assignment)};
   subject.shares = SharesOf(step.db, subject.assignment.id);
   auto share = FindShare(subject.shares, worker);
   if (!share.has_value()) {
-    ignored = fmt::format("{} has no share of {}", worker, event.assignment());
+    remark = fmt::format("{} has no share of {}", worker, event.assignment());
     return;
   }
   subject.share = *std::move(share);
   switch (event.event_case()) {
     case v1::AssignmentEvent::kTrialEnded:
-      ReportTrial(step, subject, event.trial_ended(), ignored);
+      ReportTrial(step, subject, event.trial_ended(), remark);
       return;
     case v1::AssignmentEvent::kEnded:
       ReportEnded(step, subject, event.ended());
@@ -278,7 +283,7 @@ void HandleEvent(Step& step, std::string_view worker, const v1::AssignmentEvent&
     case v1::AssignmentEvent::kProgress:
       return;  // not stored
     case v1::AssignmentEvent::EVENT_NOT_SET:
-      ignored = "it says nothing";
+      remark = "it says nothing";
       return;
     default:
       break;
@@ -288,7 +293,7 @@ void HandleEvent(Step& step, std::string_view worker, const v1::AssignmentEvent&
                                              : event.log().trial();
   auto found = FindAttempt(step, subject.assignment, position);
   if (!found.has_value()) {
-    ignored = fmt::format("{} has no trial {}", event.assignment(), position);
+    remark = fmt::format("{} has no trial {}", event.assignment(), position);
     return;
   }
   auto& [trial, attempt] = *found;

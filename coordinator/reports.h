@@ -22,9 +22,10 @@ std::vector<std::string> Greet(Step& step, const v1::Hello& hello);
 void Reconcile(Step& step, std::string_view worker, const std::vector<std::string>& running);
 
 // An event of an assignment, once: an event that was stored before changes nothing. One that makes
-// no sense is ignored, or the worker would send it for ever; `ignored` says why.
+// no sense is ignored, or the worker would send it for ever; `remark` says why, and tells of
+// samples that are missing.
 void HandleEvent(Step& step, std::string_view worker, const v1::AssignmentEvent& event,
-                 std::string& ignored);
+                 std::string& remark);
 
 }  // namespace lcab::coordinator
 

@@ -320,7 +320,12 @@ ScheduleDecisions Schedule(const ScheduleState& state, absl::Time now,
   }
   for (const RunningAssignment& running : state.running) {
     if (running.stopping && running.stop_by <= now) decisions.close.push_back(running.id);
-    if (!running.stopping && running.overdue <= now) decisions.stop.push_back(running.id);
+    if (running.overdue > now) continue;
+    if (!running.stopping) {
+      decisions.stop.push_back(running.id);
+    } else if (running.stop_by == absl::InfiniteFuture()) {
+      decisions.give_up.push_back(running.id);
+    }
   }
   Planner(state, now, options).Run(decisions);
   return decisions;

@@ -58,7 +58,7 @@ struct RunningAssignment {
   bool stopping = false;
   // Of one that is stopping; InfiniteFuture: its workers' word is waited for.
   absl::Time stop_by = absl::InfiniteFuture();
-  // Of one that is not: its trials' own limits should have ended it by then.
+  // Its trials' own limits should have ended it by then.
   absl::Time overdue = absl::InfiniteFuture();
 };
 
@@ -92,6 +92,7 @@ struct ScheduleDecisions {
   std::vector<std::string> lost;  // workers
   std::vector<int64_t> stop;      // assignments that are overdue
   std::vector<int64_t> close;     // assignments whose workers were waited for long enough
+  std::vector<int64_t> give_up;   // those whose workers' word would be waited for for ever
   std::vector<Placement> placements;
   // Why nothing new of a job runs, in words; only jobs with cohorts that wait.
   std::map<int64_t, std::string> reasons;

@@ -229,11 +229,13 @@ TEST(Scheduler, StoppingAssignmentsAreClosedInTimeAndOverdueOnesStopped) {
       .running = {{.id = 1, .stopping = true, .stop_by = kNow},
                   {.id = 2, .stopping = true, .stop_by = kNow + absl::Seconds(1)},
                   {.id = 3, .stopping = true, .overdue = kNow},
+                  {.id = 6, .stopping = true, .overdue = kNow + absl::Seconds(1)},
                   {.id = 4, .overdue = kNow},
                   {.id = 5, .overdue = kNow + absl::Seconds(1)}}};
   const ScheduleDecisions decisions = Schedule(state, kNow, {});
   EXPECT_THAT(decisions.close, UnorderedElementsAre(1));
   EXPECT_THAT(decisions.stop, UnorderedElementsAre(4));
+  EXPECT_THAT(decisions.give_up, UnorderedElementsAre(3));
 }
 
 // A model of a fleet over hours: workers come and go, jobs of several submitters arrive, runs take

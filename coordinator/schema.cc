@@ -143,6 +143,7 @@ CREATE TABLE samples (
   trial_id INTEGER NOT NULL REFERENCES trials(id),
   attempt INTEGER NOT NULL,
   first INTEGER NOT NULL,
+  iterations INTEGER NOT NULL,
   chunk BLOB NOT NULL,
   PRIMARY KEY (trial_id, attempt, first)
 ) STRICT;
@@ -202,8 +203,8 @@ absl::Status Newer(const Connection& db, int64_t version) {
 
 int64_t SchemaVersion() { return std::ssize(kSteps); }
 
-absl::Status Migrate(Connection& db) {
-  int64_t version = db.QueryInt("PRAGMA user_version");
+absl::Status CheckMayMigrate(Connection& db) {
+  const int64_t version = db.QueryInt("PRAGMA user_version");
   const int64_t application = db.QueryInt("PRAGMA application_id");
   const int64_t tables = db.QueryInt("SELECT COUNT(*) FROM sqlite_schema");
   if (!db.status().ok()) return db.TakeStatus();
@@ -211,7 +212,12 @@ absl::Status Migrate(Connection& db) {
     return absl::FailedPreconditionError(fmt::format(
         "{} is a database of another program: choose another file with --db", db.path()));
   }
-  if (version > SchemaVersion()) return Newer(db, version);
+  return version > SchemaVersion() ? Newer(db, version) : absl::OkStatus();
+}
+
+absl::Status Migrate(Connection& db) {
+  if (absl::Status status = CheckMayMigrate(db); !status.ok()) return status;
+  int64_t version = db.QueryInt("PRAGMA user_version");
   for (; version < SchemaVersion(); ++version) {
     db.ExecuteScript(
         fmt::format("BEGIN IMMEDIATE;{} PRAGMA application_id={}; PRAGMA user_version={}; COMMIT",

@@ -13,9 +13,12 @@ namespace lcab::coordinator {
 // The version that this build reads and writes; `PRAGMA user_version` of the file.
 int64_t SchemaVersion();
 
+// FailedPrecondition for a file of a later version, and for a database of another program. Changes
+// nothing.
+absl::Status CheckMayMigrate(Connection& db);
+
 // Brings the file up to SchemaVersion(), one transaction a step: a crash in between leaves a whole,
-// older version. FailedPrecondition for a file of a later version, which is left alone, and for a
-// database that holds other things than ours.
+// older version. Statuses of CheckMayMigrate.
 absl::Status Migrate(Connection& db);
 
 // For readers: FailedPrecondition unless the file has exactly this version.

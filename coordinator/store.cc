@@ -120,6 +120,13 @@ struct Store::Pending {
 absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& path) {
   auto lock = Lock::Take(path);
   if (!lock.ok()) return lock.status();
+  // Before it is opened for writing, which alone changes a file: it may be somebody else's.
+  std::error_code missing;
+  if (std::filesystem::file_size(path, missing) > 0 && !missing) {
+    auto before = Connection::Open(path, Connection::Access::kReadOnly);
+    if (!before.ok()) return before.status();
+    if (absl::Status status = CheckMayMigrate(**before); !status.ok()) return status;
+  }
   auto writer = Connection::Open(path, Connection::Access::kReadWrite);
   if (!writer.ok()) return writer.status();
   if (absl::Status status = Migrate(**writer); !status.ok()) return status;

@@ -40,6 +40,11 @@ class StoreTest : public testing::Test {
   std::string folder_;
 };
 
+std::string ReadBytes(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
 absl::Status AddFact(Store& store, std::string_view name, std::string_view value) {
   return store.Write([&](Connection& db) {
     db.Execute("INSERT INTO facts VALUES (?, ?)", {name, value});
@@ -207,11 +212,13 @@ TEST_F(StoreTest, DatabaseOfAnotherProgramIsRefusedAndLeftAlone) {
   {
     auto db = Connection::Open(Path(), Connection::Access::kReadWrite);
     ASSERT_TRUE(db.ok());
-    (*db)->ExecuteScript("CREATE TABLE jobs (theirs TEXT)");
+    (*db)->ExecuteScript("PRAGMA journal_mode=DELETE; CREATE TABLE jobs (theirs TEXT)");
   }
+  const std::string before = ReadBytes(Path());
   for (const absl::Status& status : {Store::Open(Path()).status(), Reader::Open(Path()).status()}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
   }
+  EXPECT_EQ(ReadBytes(Path()), before);
 }
 
 TEST_F(StoreTest, FileThatIsNoDatabaseIsDataLossAndSaysWhatToDo) {

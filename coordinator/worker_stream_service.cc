@@ -12,6 +12,7 @@
 #include "coordinator/assignment_table.h"
 #include "coordinator/reports.h"
 #include "coordinator/trial_table.h"
+#include "coordinator/worker_table.h"
 #include "fmt/format.h"
 #include "proto/proto_time.h"
 #include "service/grpc_status.h"
@@ -96,12 +97,8 @@ class Conversation {
       connected_ = true;
       const std::vector<std::string> running(hello_.assignments().begin(),
                                              hello_.assignments().end());
-      return core_.Change(
-          [&](Step& step) {
-            Reconcile(step, worker(), running);
-            return absl::OkStatus();
-          },
-          [this] { core_.fleet().Connect(session_); });
+      return core_.Change([&](Step& step) { return ReconcileUnlessReplaced(step, running); },
+                          [this] { core_.fleet().Connect(session_); });
     }
     return Compare(
         std::set<std::string>(heartbeat.assignments().begin(), heartbeat.assignments().end()));
@@ -147,10 +144,17 @@ class Conversation {
         alive.push_back(name);
       }
     }
-    return core_.Change([&](Step& step) {
-      Reconcile(step, worker(), alive);
-      return absl::OkStatus();
-    });
+    return core_.Change([&](Step& step) { return ReconcileUnlessReplaced(step, alive); });
+  }
+
+  // A heartbeat that was delayed on a stream that another has replaced says nothing of what was
+  // assigned since.
+  absl::Status ReconcileUnlessReplaced(Step& step, const std::vector<std::string>& running) {
+    if (!core_.fleet().IsCurrent(session_)) {
+      return absl::AbortedError("another stream of this worker has replaced this one");
+    }
+    Reconcile(step, worker(), running);
+    return absl::OkStatus();
   }
 
   void OnPut(const v1::WorkerRendezvousPut& put) {
@@ -190,17 +194,26 @@ class Conversation {
     if (event.has_progress()) {
       OnProgress(event);
     } else {
-      std::string ignored;
-      const absl::Status status = core_.Change([&](Step& step) {
-        ignored.clear();
-        HandleEvent(step, worker(), event, ignored);
+      std::string remark;
+      absl::Status status = core_.Change([&](Step& step) {
+        remark.clear();
+        HandleEvent(step, worker(), event, remark);
         return absl::OkStatus();
       });
+      if (status.code() == absl::StatusCode::kInternal) {
+        // A fault of ours, and the event would meet it again each time it is sent.
+        spdlog::error("event dropped worker={} assignment={} sequence={} error=\"{}\"", worker(),
+                      event.assignment(), event.sequence(), Text(status));
+        status = core_.Change([&](Step& step) {
+          Acknowledge(step.db, worker(), event.incarnation(), event.sequence());
+          return absl::OkStatus();
+        });
+      }
       // Not acknowledged: the worker keeps it and sends it again on its next stream.
       if (!status.ok()) return absl::UnavailableError(fmt::format("{}", Text(status)));
-      if (!ignored.empty()) {
-        spdlog::warn("event ignored worker={} assignment={} sequence={} why=\"{}\"", worker(),
-                     event.assignment(), event.sequence(), ignored);
+      if (!remark.empty()) {
+        spdlog::warn("event worker={} assignment={} sequence={} remark=\"{}\"", worker(),
+                     event.assignment(), event.sequence(), remark);
       }
     }
     v1::ToWorker message;
