@@ -80,6 +80,7 @@ struct Shape {
   const char* name;
   int64_t tokens, q_heads, kv_heads, qk_head_dim, v_head_dim;
   DType dtype;
+  int first_turn;
 };
 
 class EveryMask : public testing::TestWithParam<Shape> {};
@@ -87,6 +88,7 @@ class EveryMask : public testing::TestWithParam<Shape> {};
 TEST_P(EveryMask, GivesWhatOneDeviceGivesUnderEveryStrategyOnAnyNumberOfRanks) {
   const Shape& shape = GetParam();
   int runs = 0;
+  int turn = shape.first_turn;
   for (const MaskType& type : MaskTypes()) {
     Problem problem{.q_heads = shape.q_heads,
                     .kv_heads = shape.kv_heads,
@@ -105,6 +107,8 @@ TEST_P(EveryMask, GivesWhatOneDeviceGivesUnderEveryStrategyOnAnyNumberOfRanks) {
     SCOPED_TRACE(type.name);
     for (const Variant& variant : Variants()) {
       for (int ranks = 1; ranks <= 5; ++ranks) {
+        // Half of the shapes for each mask, variant and number of ranks.
+        if (++turn % 2 == 0) continue;
         runs += CheckTrial({.strategy = variant.strategy,
                             .options = variant.options,
                             .problem = problem,
@@ -115,17 +119,17 @@ TEST_P(EveryMask, GivesWhatOneDeviceGivesUnderEveryStrategyOnAnyNumberOfRanks) {
       }
     }
   }
-  EXPECT_GT(runs, 14 * 6 * 5);  // single and ulysses are for some numbers of ranks only
+  EXPECT_GT(runs, 14 * 6 * 5 / 2);  // single and ulysses are for some numbers of ranks only
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, EveryMask,
-    testing::Values(Shape{"Grouped", 41, 4, 2, 8, 8, DType::kFloat32},
-                    Shape{"GroupedInBf16", 41, 4, 2, 8, 8, DType::kBFloat16},
-                    Shape{"MultiHeadOfTwoDims", 29, 6, 6, 5, 12, DType::kFloat32},
-                    Shape{"FiveHeads", 64, 5, 5, 16, 4, DType::kFloat32},
-                    Shape{"OneKvHeadInBf16", 34, 8, 1, 3, 7, DType::kBFloat16},
-                    Shape{"FewerTokensThanRanks", 3, 4, 2, 8, 8, DType::kFloat32}),
+    testing::Values(Shape{"Grouped", 41, 4, 2, 8, 8, DType::kFloat32, 0},
+                    Shape{"GroupedInBf16", 41, 4, 2, 8, 8, DType::kBFloat16, 1},
+                    Shape{"MultiHeadOfTwoDims", 29, 6, 6, 5, 12, DType::kFloat32, 0},
+                    Shape{"FiveHeads", 64, 5, 5, 16, 4, DType::kFloat32, 1},
+                    Shape{"OneKvHeadInBf16", 34, 8, 1, 3, 7, DType::kBFloat16, 0},
+                    Shape{"FewerTokensThanRanks", 3, 4, 2, 8, 8, DType::kFloat32, 1}),
     [](const testing::TestParamInfo<Shape>& shape) { return std::string(shape.param.name); });
 
 std::shared_ptr<const Mask> Slices(int64_t q_tokens, int64_t k_tokens,
