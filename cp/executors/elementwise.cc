@@ -10,14 +10,27 @@ namespace {
 
 constexpr float kNoKeys = -std::numeric_limits<float>::infinity();
 
-// Rows or heads of a view, one by one, in view order.
-std::vector<int64_t> Indices(const std::vector<Interval>& runs) {
-  std::vector<int64_t> indices;
-  for (const Interval& run : runs) {
-    for (int64_t i = run.begin; i < run.end; ++i) indices.push_back(i);
+// Rows or heads of a view by their place in it. One run, the usual case, needs no list.
+class Indices {
+ public:
+  explicit Indices(const std::vector<Interval>& runs) {
+    for (const Interval& run : runs) size_ += run.size();
+    if (!runs.empty()) first_ = runs.front().begin;
+    if (runs.size() < 2) return;
+    for (const Interval& run : runs) {
+      for (int64_t i = run.begin; i < run.end; ++i) list_.push_back(i);
+    }
   }
-  return indices;
-}
+  int64_t size() const { return size_; }
+  int64_t operator[](int64_t n) const {
+    return list_.empty() ? first_ + n : list_[static_cast<size_t>(n)];
+  }
+
+ private:
+  int64_t size_ = 0;
+  int64_t first_ = 0;
+  std::vector<int64_t> list_;
+};
 
 float Load(const float* at) { return *at; }
 float Load(const BFloat16* at) { return ToFloat(*at); }
@@ -28,25 +41,22 @@ void Store(BFloat16* at, float value) { *at = ToBFloat16(value); }
 class Rows {
  public:
   explicit Rows(const Operand& operand)
-      : operand_(operand),
-        rows_(Indices(operand.view->rows)),
-        heads_(Indices(operand.view->heads)) {}
+      : operand_(operand), rows_(operand.view->rows), heads_(operand.view->heads) {}
 
-  int64_t rows() const { return static_cast<int64_t>(rows_.size()); }
-  int64_t heads() const { return static_cast<int64_t>(heads_.size()); }
+  int64_t rows() const { return rows_.size(); }
+  int64_t heads() const { return heads_.size(); }
   int64_t dim() const { return operand_.dim; }
 
   // The channels of the n-th row and head of the view.
   template <typename T>
   T* At(int64_t row, int64_t head) const {
-    const int64_t element = rows_[static_cast<size_t>(row)] * operand_.row_stride +
-                            heads_[static_cast<size_t>(head)] * operand_.head_stride;
+    const int64_t element = rows_[row] * operand_.row_stride + heads_[head] * operand_.head_stride;
     return reinterpret_cast<T*>(operand_.data) + element;
   }
 
  private:
   const Operand& operand_;
-  const std::vector<int64_t> rows_, heads_;
+  const Indices rows_, heads_;
 };
 
 // Calls body(row, head) for each row and head, rows spread over the threads in blocks that are
