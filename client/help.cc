@@ -41,9 +41,9 @@ std::string DefaultText(const Argument& argument) {
 
 // "--output table|json|csv", "SUITE".
 std::string Spelling(const Argument& argument) {
-  const std::string value = argument.choices.empty()
-                                ? argument.value
-                                : fmt::format("{}", fmt::join(argument.choices, "|"));
+  std::string value = argument.choices.empty()
+                          ? argument.value
+                          : fmt::format("{}", fmt::join(argument.choices, "|"));
   if (argument.form == Form::kPositional) return value;
   return IsFlag(argument) ? fmt::format("--{}", argument.name)
                           : fmt::format("--{} {}", argument.name, value);

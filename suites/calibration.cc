@@ -53,7 +53,7 @@ absl::Status ZeroInputs(const cp::Executor& executor, Device& device) {
     const TensorView& view = shard.view;
     for (int64_t token = 0; token < view.tokens; ++token) {
       for (int64_t head = 0; head < view.heads; ++head) {
-        const absl::Status status =
+        absl::Status status =
             device.Fill(view.At(token, head), view.dim * SizeOf(view.dtype), 0, device.stream());
         if (!status.ok()) return status;
       }
@@ -81,7 +81,7 @@ absl::StatusOr<absl::Duration> Measure(const Problem& problem, const Contender& 
   absl::Duration best = absl::InfiniteDuration();
   absl::Duration spent;
   for (int n = 0; n < kMostRuns && spent < kEnough; ++n) {
-    const absl::StatusOr<absl::Duration> one = Run(**executor, contender.pass, device);
+    absl::StatusOr<absl::Duration> one = Run(**executor, contender.pass, device);
     if (!one.ok()) return one;
     best = std::min(best, *one);
     spent += *one;

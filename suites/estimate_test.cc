@@ -62,8 +62,8 @@ TEST(Estimate, AShareOfAProblemIsNotTheProblemOfOneRank) {
 TEST(Estimate, MemoryHoldsAtLeastTheTensors) {
   const auto trials = Trials(R"({shape: {q_heads: 8, kv_heads: 2, head_dim: 64, dtype: fp32},
      seq_len: 1K, mask: causal, kernel: cpu_tiled, pass: [forward, backward]})");
-  const int64_t q = 1024 * 8 * 64 * 4;
-  const int64_t kv = 1024 * 2 * 64 * 4;
+  const int64_t q = int64_t{1024} * 8 * 64 * 4;
+  const int64_t kv = int64_t{1024} * 2 * 64 * 4;
   EXPECT_GE(Of(trials.at(0)).peak_bytes.value(), 2 * q + 2 * kv);  // Q, out, K, V
   EXPECT_LE(Of(trials.at(0)).peak_bytes.value(), 20 * q);
   EXPECT_GE(Of(trials.at(1)).peak_bytes.value(), 4 * q + 4 * kv);  // and dOut, dQ, dK, dV

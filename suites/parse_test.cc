@@ -16,7 +16,6 @@ namespace lcab::suites {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr std::string_view kSmall = R"(name: small
