@@ -43,6 +43,17 @@ bool IsMeasured(const v1::Trial& trial) {
   return trial.state() == v1::TRIAL_STATE_DONE && trial.result().statistics().samples() > 0;
 }
 
+// The interval of the median, with the confidence that few samples reached where that is less than
+// was asked; nothing for one sample, which has no spread.
+std::string IntervalText(const v1::Trial& trial) {
+  const v1::Statistics& statistics = trial.result().statistics();
+  if (statistics.samples() < 2) return {};
+  const bool reached = statistics.confidence() >= trial.spec().measure().confidence() - 1e-9;
+  return fmt::format("{}{} .. {}",
+                     reached ? "" : fmt::format("({:.0f}%) ", statistics.confidence() * 100),
+                     SecondsText(statistics.low_seconds()), SecondsText(statistics.high_seconds()));
+}
+
 std::vector<Cell> RowOf(const v1::Trial& trial, bool tera) {
   const v1::TrialResult& result = trial.result();
   const v1::Statistics& statistics = result.statistics();
@@ -56,9 +67,7 @@ std::vector<Cell> RowOf(const v1::Trial& trial, bool tera) {
       StrategyText(trial.spec()),
       rate.has_value() ? ThreeDigits(*rate * (tera ? 1 : 1000)) : "",
       measured ? SecondsText(statistics.median_seconds()) : "",
-      measured ? fmt::format("{} .. {}", SecondsText(statistics.low_seconds()),
-                             SecondsText(statistics.high_seconds()))
-               : "",
+      measured ? IntervalText(trial) : "",
       measured ? fmt::format("{}", statistics.samples()) : "",
       done && result.has_verification() ? fmt::format("{:.1e}", result.verification().max_error())
                                         : "",

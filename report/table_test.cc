@@ -79,6 +79,15 @@ TEST(ResultsTable, ShowsRateMedianIntervalSamplesErrorAndOutcome) {
   EXPECT_THAT(text, HasSubstr("1 trial: 1 ok"));
 }
 
+TEST(ResultsTable, AnIntervalOfFewSamplesSaysHowSureItIs) {
+  v1::Trial trial = OkTrial();
+  trial.mutable_result()->mutable_statistics()->set_samples(4);
+  trial.mutable_result()->mutable_statistics()->set_confidence(0.875);
+  EXPECT_THAT(ResultsTable(std::vector{trial}, {}), HasSubstr("(88%) 1.90 ms .. 2.10 ms"));
+  trial.mutable_result()->mutable_statistics()->set_samples(1);
+  EXPECT_THAT(ResultsTable(std::vector{trial}, {}), Not(HasSubstr("..")));
+}
+
 TEST(ResultsTable, AFailedTrialSaysWhyAndHasNoRate) {
   v1::Trial trial = FailedTrial(v1::OUTCOME_WRONG_RESULT, v1::FAULT_KERNEL,
                                 "row 511 of head 3 differs: 1.0 expected, 0.9 found");
