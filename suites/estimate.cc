@@ -71,8 +71,7 @@ absl::Duration WholeTrial(const v1::Measure& measure, absl::Duration iteration) 
   if (measure.mode() == v1::MEASURE_MODE_VERIFY) return checks;
   const absl::Duration most = std::min(lcab::FromProto(measure.max_time()),
                                        iteration * static_cast<double>(measure.max_samples()));
-  const absl::Duration least = iteration * static_cast<double>(measure.min_samples());
-  return checks + iteration * static_cast<double>(measure.warmup()) + std::max(most, least);
+  return checks + iteration * static_cast<double>(measure.warmup()) + std::max(most, iteration);
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ struct Estimate {
   // One iteration at the calibrated rate of this machine, its cores shared by all ranks; what is
   // sent costs nothing. Nothing where the kernel cannot be calibrated here.
   std::optional<absl::Duration> iteration;
-  // The whole trial at most: warm-up and samples until `max_time` or `max_samples` (or
-  // `min_samples` where those take longer), and the checks, taken as 20 iterations and one second.
+  // The whole trial at most: warm-up and samples until `max_time` or `max_samples`, one sample at
+  // least, and the checks, taken as 20 iterations and one second.
   std::optional<absl::Duration> whole;
 };
 
