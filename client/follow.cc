@@ -25,6 +25,16 @@ constexpr int kPageSize = 500;
 absl::StatusOr<v1::Job> Follow(CoordinatorLink& link, const std::string& job,
                                service::StopSignals& signals, const FollowOptions& options,
                                Console& console) {
+  v1::GetJobRequest request;
+  request.set_name(job);
+  v1::Job result;
+  const auto get = [&] {
+    return link.Call([&](grpc::ClientContext* context) {
+      return link.jobs().GetJob(context, request, &result);
+    });
+  };
+  // A coordinator that was never there is an error at once, not one to wait for.
+  if (absl::Status status = get(); !status.ok()) return status;
   report::Progress progress(console.err, console.err_terminal);
   EventStream events(link, job, options.after_sequence, options.patience);
   int interrupts = 0;
@@ -48,12 +58,7 @@ absl::StatusOr<v1::Job> Follow(CoordinatorLink& link, const std::string& job,
   }
   progress.Finish();
   if (!events.status().ok()) return events.status();
-  v1::GetJobRequest request;
-  request.set_name(job);
-  v1::Job result;
-  absl::Status status = link.Call(
-      [&](grpc::ClientContext* context) { return link.jobs().GetJob(context, request, &result); });
-  if (!status.ok()) return status;
+  if (absl::Status status = get(); !status.ok()) return status;
   return result;
 }
 
