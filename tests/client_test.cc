@@ -1,0 +1,220 @@
+// lcab-client as people use it: `run` without a server, and the verbs that talk to one.
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/fleet.h"
+
+namespace lcab::tests {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr char kTwoKernels[] =
+    "  - shape: {q_heads: 2, kv_heads: 1, head_dim: 32, dtype: bf16}\n    seq_len: 128\n"
+    "    mask: [full, causal]\n    kernel: cpu_tiled\n";
+
+class ClientTest : public testing::Test {
+ protected:
+  std::string Write(const std::string& suite, const std::string& name = "suite.yaml") const {
+    const std::string path = fleet_.folder() + "/" + name;
+    std::ofstream(path) << suite;
+    return path;
+  }
+  ClientResult RunSuite(const std::string& suite, std::vector<std::string> more = {}) {
+    std::vector<std::string> words = {"run", Write(suite), "--db", fleet_.db()};
+    words.insert(words.end(), more.begin(), more.end());
+    return fleet_.Client(words);
+  }
+  // What a program printed between progress and messages.
+  static json Rows(const std::string& text) {
+    const size_t begin = text.find('[');
+    const size_t end = text.rfind(']');
+    return begin == std::string::npos ? json()
+                                      : json::parse(text.substr(begin, end - begin + 1), nullptr,
+                                                    /*allow_exceptions=*/false);
+  }
+
+  Fleet fleet_;
+};
+
+TEST_F(ClientTest, RunMeasuresASuiteAndKeepsItsResults) {
+  const ClientResult run = RunSuite(Fleet::Suite(
+      std::string(kTwoKernels) +
+      "  - shape: {q_heads: 2, head_dim: 32, dtype: bf16}\n    seq_len: 128\n    mask: causal\n"
+      "    kernel: cpu_tiled\n    strategy: [ring, ulysses]\n    ranks: 2\n"
+      "    pass: [forward, backward]\n"));
+  EXPECT_EQ(run.code, 0) << run.out;
+  EXPECT_THAT(run.out, AllOf(HasSubstr("6 trials: 6 ok"), HasSubstr("ulysses")));
+
+  const ClientResult json_rows =
+      fleet_.Client({"results", "--db", fleet_.db(), "--output", "json"});
+  EXPECT_EQ(json_rows.code, 0) << json_rows.out;
+  const json rows = json::parse(json_rows.out, nullptr, false);
+  ASSERT_TRUE(rows.is_array()) << json_rows.out;
+  ASSERT_EQ(rows.size(), 6u);
+  for (const json& row : rows) {
+    EXPECT_EQ(row["outcome"], "ok");
+    EXPECT_GT(row["median_seconds"], 0);
+    EXPECT_EQ(row["bytes_sent"], row["bytes_formula"]);
+  }
+  const ClientResult filtered = fleet_.Client({"results", "--db", fleet_.db(), "--strategy", "ring",
+                                               "--pass", "backward", "--output", "json"});
+  EXPECT_EQ(json::parse(filtered.out, nullptr, false).size(), 1u) << filtered.out;
+}
+
+// Case T4, the suite: wrong_result makes the exit code, unsupported alone does not.
+TEST_F(ClientTest, RunsExitCodeFollowsFromItsTrials) {
+  const std::string shape =
+      "  - shape: {q_heads: 2, head_dim: 32, dtype: bf16}\n    seq_len: 128\n    mask: causal\n";
+  EXPECT_EQ(RunSuite(Fleet::Suite(shape + "    kernel: [cpu_tiled, test_unsupported]\n")).code, 0);
+  const ClientResult wrong =
+      RunSuite(Fleet::Suite(shape + "    kernel: [test_last_row, test_unsupported]\n"));
+  EXPECT_EQ(wrong.code, 4) << wrong.out;
+  EXPECT_THAT(wrong.out, AllOf(HasSubstr("1 wrong_result"), HasSubstr("1 unsupported")));
+  EXPECT_EQ(RunSuite(Fleet::Suite(shape + "    kernel: test_crash\n")).code, 4);
+}
+
+TEST_F(ClientTest, RunRefusesABadSuiteBeforeAnythingStarts) {
+  const ClientResult run = RunSuite(
+      Fleet::Suite("  - shape: {q_heads: 2, head_dim: 32}\n    seq_len: 128\n    mask: causal\n"
+                   "    kernel: cpu_tild\n"));
+  EXPECT_EQ(run.code, 3);
+  EXPECT_THAT(run.out, AllOf(HasSubstr("suite.yaml:8:"), HasSubstr("did you mean 'cpu_tiled'")));
+  EXPECT_THAT(fleet_.Client({"results", "--db", fleet_.db()}).out, HasSubstr("there is no file"));
+  EXPECT_EQ(fleet_.Client({"run", "no-such-suite"}).code, 3);
+}
+
+std::string TenSlowTrials() {
+  return Fleet::Suite(
+      "  - shape: {q_heads: 1, head_dim: 16, dtype: bf16}\n"
+      "    seq_len: [64, 65, 66, 67, 68, 69, 70, 71, 72, 73]\n    mask: full\n"
+      "    kernel: {name: test_slow, delay_ms: 10}\n",
+      "{min_samples: 1000, max_samples: 1000, max_time: 300ms, warmup: 1, timeout: 60s}");
+}
+
+TEST_F(ClientTest, AnInterruptCancelsARunAndResumeFinishesIt) {
+  const std::string suite = Write(TenSlowTrials());
+  auto run = fleet_.StartClient({"run", suite, "--db", fleet_.db()}, "run.out");
+  ASSERT_TRUE(
+      Eventually([&] { return fleet_.Read("run.out").find("[2/10]") != std::string::npos; }));
+  run->Signal(SIGINT);
+  EXPECT_EQ(CodeOf(*run), 7);
+  const std::string out = fleet_.Read("run.out");
+  EXPECT_THAT(out, AllOf(HasSubstr("Cancelling"), HasSubstr(" cancelled"), HasSubstr(" ok")));
+  const ClientResult resumed =
+      fleet_.Client({"run", suite, "--db", fleet_.db(), "--resume", "--output", "json"});
+  EXPECT_EQ(resumed.code, 0) << resumed.out;
+  const json rows = json::parse(
+      fleet_.Client({"results", "--db", fleet_.db(), "--output", "json"}).out, nullptr, false);
+  ASSERT_EQ(rows.size(), 10u) << rows;
+  for (const json& row : rows) EXPECT_EQ(row["outcome"], "ok");
+}
+
+TEST_F(ClientTest, ARunThatWasKilledIsResumedWhereItWasAndLeavesNoProcess) {
+  const std::string suite = Write(TenSlowTrials());
+  auto run = fleet_.StartClient({"run", suite, "--db", fleet_.db()}, "run.out");
+  ASSERT_TRUE(
+      Eventually([&] { return fleet_.Read("run.out").find("[2/10]") != std::string::npos; }));
+  run->Signal(SIGKILL);
+  EXPECT_EQ(CodeOf(*run), -SIGKILL);
+  const ClientResult resumed = fleet_.Client({"run", suite, "--db", fleet_.db(), "--resume"});
+  EXPECT_EQ(resumed.code, 0) << resumed.out;
+  EXPECT_THAT(resumed.out, HasSubstr("10 trials: 10 ok"));
+  // Nothing was measured twice: one job, ten results.
+  const json rows = json::parse(
+      fleet_.Client({"results", "--db", fleet_.db(), "--output", "json"}).out, nullptr, false);
+  EXPECT_EQ(rows.size(), 10u) << rows;
+  EXPECT_THAT(fleet_.Client({"run", suite, "--db", fleet_.db(), "--resume"}).out,
+              HasSubstr("nothing to resume"));
+}
+
+TEST_F(ClientTest, WithoutACoordinatorEveryVerbSaysWhatToDo) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"jobs"},
+                                             {"job", "1"},
+                                             {"watch", "1"},
+                                             {"cancel", "1"},
+                                             {"retry", "1"},
+                                             {"logs", "1/1"},
+                                             {"results"},
+                                             {"workers"},
+                                             {"drain", "w1"},
+                                             {"submit", "quick"}}) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), {"--server", "127.0.0.1:1"});
+    const ClientResult result = fleet_.Client(all);
+    EXPECT_EQ(result.code, 5) << words[0] << ": " << result.out;
+    EXPECT_THAT(result.out, AllOf(HasSubstr("no coordinator at 127.0.0.1:1"),
+                                  HasSubstr("lcab-coordinator --listen 127.0.0.1:1")))
+        << words[0];
+  }
+}
+
+TEST_F(ClientTest, AJobIsSubmittedWatchedAndToldOverAServer) {
+  fleet_.StartCoordinator();
+  fleet_.StartWorker("w1", 2);
+  const auto client = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"--server", fleet_.address()});
+    return fleet_.Client(words);
+  };
+  EXPECT_THAT(client({"workers"}).out, AllOf(HasSubstr("workers/w1"), HasSubstr("connected")));
+  EXPECT_THAT(client({"jobs"}).out, HasSubstr("There are no jobs"));
+
+  const std::string suite = Write(Fleet::Suite(kTwoKernels));
+  const ClientResult watched = client({"submit", suite, "--watch"});
+  EXPECT_EQ(watched.code, 0) << watched.out;
+  EXPECT_THAT(watched.out, AllOf(HasSubstr("[2/2] ok"), HasSubstr("2 trials: 2 ok")));
+  EXPECT_THAT(client({"jobs"}).out, AllOf(HasSubstr("jobs/1"), HasSubstr("succeeded")));
+  EXPECT_THAT(client({"job", "1"}).out, HasSubstr("jobs/1/trials/1"));
+  EXPECT_EQ(Rows(client({"results", "--job", "1", "--output", "json"}).out).size(), 2u);
+  EXPECT_THAT(client({"results", "--output", "csv"}).out, HasSubstr("job,trial,"));
+  EXPECT_EQ(client({"watch", "1"}).code, 0);  // of a job that has ended
+  EXPECT_THAT(client({"logs", "1/0"}).out, HasSubstr("printed nothing"));
+
+  // What cannot be is refused in words, with its own code.
+  EXPECT_EQ(client({"cancel", "1"}).code, 6);
+  EXPECT_EQ(client({"retry", "1"}).code, 6);
+  EXPECT_EQ(client({"job", "99"}).code, 6);
+  EXPECT_EQ(client({"logs", "1/99"}).code, 6);
+  EXPECT_EQ(client({"drain", "w9"}).code, 6);
+  const ClientResult refused = client({"submit", Write("name: x\nmatrices: []\n", "bad.yaml")});
+  EXPECT_EQ(refused.code, 3) << refused.out;
+  EXPECT_THAT(refused.out, HasSubstr("bad.yaml:2:"));
+
+  // A drained worker gets nothing new, and the job says why it waits.
+  EXPECT_THAT(client({"drain", "w1"}).out, HasSubstr("draining"));
+  const ClientResult waiting = client({"submit", suite});
+  EXPECT_EQ(waiting.code, 0);
+  EXPECT_THAT(waiting.out, HasSubstr("jobs/2\n"));
+  EXPECT_TRUE(Eventually([&] {
+    return client({"job", "2"}).out.find("drain") != std::string::npos;
+  }));
+  EXPECT_EQ(client({"cancel", "2"}).code, 0);
+  EXPECT_EQ(client({"watch", "2"}).code, 7);
+  EXPECT_EQ(client({"drain", "w1", "--undo"}).code, 0);
+  EXPECT_EQ(client({"retry", "2", "--watch"}).code, 0);
+}
+
+TEST_F(ClientTest, TheServerComesFromTheEnvironmentOrTheConfigurationFile) {
+  fleet_.SetVariable("LCAB_SERVER", "127.0.0.1:2");
+  EXPECT_THAT(fleet_.Client({"jobs"}).out, HasSubstr("no coordinator at 127.0.0.1:2"));
+  unsetenv("LCAB_SERVER");
+  fleet_.SetVariable("LCAB_CONFIG", Write("server: 127.0.0.1:3\n", "config.yaml"));
+  EXPECT_THAT(fleet_.Client({"jobs"}).out, HasSubstr("no coordinator at 127.0.0.1:3"));
+}
+
+}  // namespace
+}  // namespace lcab::tests
