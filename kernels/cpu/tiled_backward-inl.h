@@ -24,29 +24,16 @@
 HWY_BEFORE_NAMESPACE();
 namespace lcab::HWY_NAMESPACE {
 
-// Twice the rows of the forward tile where that is short: dK and dV are loaded and stored once a
-// tile, which must be worth it.
-#if HWY_TARGET == HWY_SCALAR
-constexpr int kBackwardVectors = 24;
-#else
-constexpr int kBackwardVectors = 6;
-#endif
-constexpr int kBackwardRows = kBackwardVectors * kLanes;
-constexpr int64_t kBackwardKeys = 64;
-static_assert(kBackwardRows % kPanel == 0 && kBackwardKeys % kPanel == 0);
-
-using BackwardBounds = SpanBounds<kBackwardVectors>;
-
 struct BackwardState {
-  float* HWY_RESTRICT q;            // [qk_dim][kBackwardRows]
-  float* HWY_RESTRICT q_strips;     // of kBackwardRows rows
-  float* HWY_RESTRICT dout;         // [v_dim][kBackwardRows]
-  float* HWY_RESTRICT dout_strips;  // of kBackwardRows rows
-  float* HWY_RESTRICT dq_strips;    // of kBackwardRows rows: sums so far
-  float* HWY_RESTRICT p;            // [kBackwardKeys][kBackwardRows]: q . k, then P
-  float* HWY_RESTRICT ds;           // [kBackwardKeys][kBackwardRows]: dO . v, then dS
-  float* HWY_RESTRICT lse;          // [kBackwardRows]
-  float* HWY_RESTRICT delta;        // [kBackwardRows]
+  float* HWY_RESTRICT q;            // [qk_dim][kTileRows]
+  float* HWY_RESTRICT q_strips;     // of kTileRows rows
+  float* HWY_RESTRICT dout;         // [v_dim][kTileRows]
+  float* HWY_RESTRICT dout_strips;  // of kTileRows rows
+  float* HWY_RESTRICT dq_strips;    // of kTileRows rows: sums so far
+  float* HWY_RESTRICT p;            // [kTileKeys][kTileRows]: q . k, then P
+  float* HWY_RESTRICT ds;           // [kTileKeys][kTileRows]: dO . v, then dS
+  float* HWY_RESTRICT lse;          // [kTileRows]
+  float* HWY_RESTRICT delta;        // [kTileRows]
 };
 
 // to[key][row] = sum over d of panel[d][key] * rows[d][row], for a panel of keys.
@@ -59,8 +46,8 @@ struct PanelProductCall {
   HWY_INLINE void Run() const {
     Vector sums[kPanel][kVectors];
     SetZero<kVectors>(sums);
-    MultiplyAdd<kVectors, 1, kPanel>(panel, rows, kBackwardRows, dim, sums);
-    StoreSums<kVectors>(sums, to, kBackwardRows);
+    MultiplyAdd<kVectors, 1, kPanel>(panel, rows, kTileRows, dim, sums);
+    StoreSums<kVectors>(sums, to, kTileRows);
   }
 };
 
@@ -73,8 +60,8 @@ struct KeyGradientCall {
   float* to;
   template <int kVectors>
   HWY_INLINE void Run() const {
-    AddProduct<kVectors, kBackwardRows, 1>(weights, rows, kVectors * kLanes, depth, to,
-                                           kVectors * kLanes);
+    AddProduct<kVectors, kTileRows, 1>(weights, rows, kVectors * kLanes, depth, to,
+                                       kVectors * kLanes);
   }
 };
 
@@ -87,22 +74,22 @@ struct QueryGradientCall {
   float* to;
   template <int kVectors>
   HWY_INLINE void Run() const {
-    AddProduct<kVectors, 1, kBackwardRows>(weights, keys, kVectors * kLanes, depth, to,
-                                           kVectors * kLanes);
+    AddProduct<kVectors, 1, kTileRows>(weights, keys, kVectors * kLanes, depth, to,
+                                       kVectors * kLanes);
   }
 };
 
 // P and dS of a panel of keys and one vector of rows.
 template <bool kCapped>
 HWY_INLINE void ScoreGradients(const ScoreScale& score_scale, const BackwardState& state,
-                               const BackwardBounds* bounds, int64_t key, int n) {
+                               const SpanBounds* bounds, int64_t key, int n) {
   const VectorTag tag;
   const Vector scale = hn::Set(tag, static_cast<float>(score_scale.scale));
   const Vector log2e = hn::Set(tag, kLog2E);
   const Vector lse = hn::Load(tag, state.lse + n * kLanes);
   const Vector delta = hn::Load(tag, state.delta + n * kLanes);
   for (int m = 0; m < kPanel; ++m) {
-    const int64_t place = (key + m) * kBackwardRows + n * kLanes;
+    const int64_t place = (key + m) * kTileRows + n * kLanes;
     const Vector product = hn::Load(tag, state.p + place);
     Vector p, slope;
     if constexpr (kCapped) {
@@ -128,20 +115,21 @@ HWY_INLINE void ScoreGradients(const ScoreScale& score_scale, const BackwardStat
 // Keys [first_key, first_key + keys) for the whole tile. bounds: null where all rows see all keys.
 template <bool kCapped>
 HWY_INLINE void BackwardChunk(const BackwardTileArgs& args, const BackwardState& state,
-                              int64_t first_key, int64_t keys, const BackwardBounds* bounds) {
+                              int64_t first_key, int64_t keys, const SpanBounds* bounds) {
   for (int64_t key = 0; key < keys; key += kPanel) {
     const VectorRange range =
-        bounds != nullptr ? bounds->VectorsOf(key) : VectorRange{0, kBackwardVectors};
+        bounds != nullptr ? bounds->VectorsOf(key) : VectorRange{0, kTileVectors};
     const int64_t at = first_key + key;
+    const bool all_see = bounds == nullptr || bounds->AllSee(range, key);
     for (int n = range.begin; n < range.end; n += kMostVectors) {
       const int vectors = std::min(kMostVectors, range.end - n);
-      const int64_t place = key * kBackwardRows + n * kLanes;
+      const int64_t place = key * kTileRows + n * kLanes;
       WithVectors(vectors, PanelProductCall{args.k_panels + at * args.qk_dim, args.qk_dim,
                                             state.q + n * kLanes, state.p + place});
       WithVectors(vectors, PanelProductCall{args.v_panels + at * args.v_dim, args.v_dim,
                                             state.dout + n * kLanes, state.ds + place});
       for (int v = n; v < n + vectors; ++v) {
-        ScoreGradients<kCapped>(args.score, state, bounds, key, v);
+        ScoreGradients<kCapped>(args.score, state, all_see ? nullptr : bounds, key, v);
       }
     }
   }
@@ -149,15 +137,15 @@ HWY_INLINE void BackwardChunk(const BackwardTileArgs& args, const BackwardState&
                                const StripLayout& layout, float* to) HWY_ATTR {
     for (int64_t strip = 0; strip < layout.strips(); ++strip) {
       const int64_t width = layout.Width(strip);
-      const float* rows = row_strips + layout.Offset(strip, 0, kBackwardRows);
+      const float* rows = row_strips + layout.Offset(strip, 0, kTileRows);
       float* sums = to + layout.Offset(strip, first_key, args.keys);
       for (int64_t key = 0; key < keys; key += kPanel) {
         const VectorRange range =
-            bounds != nullptr ? bounds->VectorsOf(key) : VectorRange{0, kBackwardVectors};
+            bounds != nullptr ? bounds->VectorsOf(key) : VectorRange{0, kTileVectors};
         const int64_t first_row = range.begin * kLanes;
         WithVectors(
             width / kLanes,
-            KeyGradientCall{weights + key * kBackwardRows + first_row, rows + first_row * width,
+            KeyGradientCall{weights + key * kTileRows + first_row, rows + first_row * width,
                             (range.end - range.begin) * int64_t{kLanes}, sums + key * width});
       }
     }
@@ -167,10 +155,10 @@ HWY_INLINE void BackwardChunk(const BackwardTileArgs& args, const BackwardState&
   for (int64_t strip = 0; strip < args.qk_layout.strips(); ++strip) {
     const int64_t width = args.qk_layout.Width(strip);
     const float* k = args.k_strips + args.qk_layout.Offset(strip, first_key, args.keys);
-    float* dq = state.dq_strips + args.qk_layout.Offset(strip, 0, kBackwardRows);
-    for (int64_t row = 0; row < kBackwardRows; row += kPanel) {
+    float* dq = state.dq_strips + args.qk_layout.Offset(strip, 0, kTileRows);
+    for (int64_t row = 0; row < kTileRows; row += kPanel) {
       const KeyRange range = bounds != nullptr ? bounds->KeysOfRows(row) : KeyRange{0, keys};
-      WithVectors(width / kLanes, QueryGradientCall{state.ds + range.begin * kBackwardRows + row,
+      WithVectors(width / kLanes, QueryGradientCall{state.ds + range.begin * kTileRows + row,
                                                     k + range.begin * width,
                                                     range.end - range.begin, dq + row * width});
     }
@@ -181,13 +169,13 @@ template <bool kCapped>
 HWY_INLINE void BackwardSpans(const BackwardTileArgs& args, const BackwardState& state) {
   for (const KeySpan& span : args.schedule->Spans(args.tile)) {
     if (span.bounds != KeySpan::kFull) {
-      const BackwardBounds bounds(args.schedule->Bounds(span));
+      const SpanBounds bounds(args.schedule->Bounds(span));
       BackwardChunk<kCapped>(args, state, span.first_key, span.keys, &bounds);
       continue;
     }
-    for (int64_t key = 0; key < span.keys; key += kBackwardKeys) {
+    for (int64_t key = 0; key < span.keys; key += kTileKeys) {
       BackwardChunk<kCapped>(args, state, span.first_key + key,
-                             std::min(kBackwardKeys, span.keys - key), nullptr);
+                             std::min(kTileKeys, span.keys - key), nullptr);
     }
   }
 }
@@ -198,7 +186,7 @@ HWY_INLINE void WriteQueryGradients(const BackwardTileArgs& args, const Backward
   HWY_ALIGN float values[kMostDim + kMostVectors * kLanes];
   for (int64_t row = 0; row < args.rows; ++row) {
     for (int64_t strip = 0; strip < args.qk_layout.strips(); ++strip) {
-      const float* from = state.dq_strips + args.qk_layout.Offset(strip, row, kBackwardRows);
+      const float* from = state.dq_strips + args.qk_layout.Offset(strip, row, kTileRows);
       float* to = values + args.qk_layout.Column(strip);
       for (int64_t i = 0; i < args.qk_layout.Width(strip); i += kLanes) {
         hn::Store(hn::Mul(hn::Load(tag, from + i), factor), tag, to + i);
@@ -214,7 +202,7 @@ inline void BackwardTile(const BackwardTileArgs& args) {
   float* next = args.scratch;
   const auto take = [&next](int64_t rows) {
     float* const taken = next;
-    next += rows * kBackwardRows;
+    next += rows * kTileRows;
     return taken;
   };
   state.q = take(args.qk_dim);
@@ -222,16 +210,16 @@ inline void BackwardTile(const BackwardTileArgs& args) {
   state.q_strips = take(args.qk_layout.padded_dim());
   state.dq_strips = take(args.qk_layout.padded_dim());
   state.dout_strips = take(args.v_layout.padded_dim());
-  state.p = take(kBackwardKeys);
-  state.ds = take(kBackwardKeys);
+  state.p = take(kTileKeys);
+  state.ds = take(kTileKeys);
   state.lse = take(1);
   state.delta = take(1);
-  PackTile(args.q, args.first_row, args.rows, args.score.q_factor, state.q, kBackwardRows,
+  PackTile(args.q, args.first_row, args.rows, args.score.q_factor, state.q, kTileRows,
            state.q_strips, args.qk_layout);
-  PackTile(args.dout, args.first_row, args.rows, 1, state.dout, kBackwardRows, state.dout_strips,
+  PackTile(args.dout, args.first_row, args.rows, 1, state.dout, kTileRows, state.dout_strips,
            args.v_layout);
-  std::fill_n(state.dq_strips, args.qk_layout.padded_dim() * kBackwardRows, 0.0f);
-  for (int64_t row = 0; row < kBackwardRows; ++row) {
+  std::fill_n(state.dq_strips, args.qk_layout.padded_dim() * kTileRows, 0.0f);
+  for (int64_t row = 0; row < kTileRows; ++row) {
     const float lse = row < args.rows ? *args.lse.At(args.first_row + row)
                                       : -std::numeric_limits<float>::infinity();
     const bool no_key = lse == -std::numeric_limits<float>::infinity();

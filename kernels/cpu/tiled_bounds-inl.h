@@ -24,18 +24,15 @@ struct VectorRange {
   int begin = 0, end = 0;  // of the tile's vectors of rows
 };
 
-// For a tile of kTileVectors vectors of rows. `bounds` as in KeySpan.
-template <int kTileVectors>
 class SpanBounds {
  public:
-  static constexpr int kRows = kTileVectors * kLanes;
-
+  // `bounds` as in KeySpan.
   HWY_INLINE explicit SpanBounds(const int16_t* HWY_RESTRICT bounds) {
-    for (int row = 0; row < kRows; ++row) {
+    for (int row = 0; row < kTileRows; ++row) {
       lower_[row] = static_cast<float>(bounds[row]);
-      upper_[row] = static_cast<float>(bounds[kRows + row]);
+      upper_[row] = static_cast<float>(bounds[kTileRows + row]);
     }
-    for (int block = 0; block < kRows / kPanel; ++block) {
+    for (int block = 0; block < kTileRows / kPanel; ++block) {
       blocks_[block] = Hull(bounds, block * kPanel, kPanel);
     }
     // A block of rows that spans vectors reads what all of them see.
@@ -43,6 +40,7 @@ class SpanBounds {
     for (int n = 0; n < kTileVectors; ++n) {
       const KeyRange hull = Hull(bounds, n * kLanes / kGroup * kGroup, kGroup);
       vectors_[n] = {hull.begin / kPanel * kPanel, (hull.end + kPanel - 1) / kPanel * kPanel};
+      cores_[n] = Core(bounds, n * kLanes, kLanes);
     }
   }
 
@@ -69,11 +67,29 @@ class SpanBounds {
     return range;
   }
 
+  // Whether all rows of these vectors see the whole panel: then no score of it has to be hidden.
+  bool AllSee(VectorRange vectors, int64_t panel_key) const {
+    for (int n = vectors.begin; n < vectors.end; ++n) {
+      if (cores_[n].begin > panel_key || cores_[n].end < panel_key + kPanel) return false;
+    }
+    return true;
+  }
+
  private:
+  // What all of the rows see.
+  static KeyRange Core(const int16_t* bounds, int first, int count) {
+    KeyRange core = {bounds[first], bounds[kTileRows + first]};
+    for (int row = first + 1; row < first + count; ++row) {
+      core.begin = std::max<int64_t>(core.begin, bounds[row]);
+      core.end = std::min<int64_t>(core.end, bounds[kTileRows + row]);
+    }
+    return core;
+  }
+  // From the first key that any of the rows sees to the last.
   static KeyRange Hull(const int16_t* bounds, int first, int count) {
     KeyRange hull;
     for (int row = first; row < first + count; ++row) {
-      const int64_t lower = bounds[row], upper = bounds[kRows + row];
+      const int64_t lower = bounds[row], upper = bounds[kTileRows + row];
       if (lower == upper) continue;
       hull = hull.end == 0 ? KeyRange{lower, upper}
                            : KeyRange{std::min(hull.begin, lower), std::max(hull.end, upper)};
@@ -81,10 +97,11 @@ class SpanBounds {
     return hull;
   }
 
-  HWY_ALIGN float lower_[kRows];
-  HWY_ALIGN float upper_[kRows];
-  KeyRange blocks_[kRows / kPanel];
+  HWY_ALIGN float lower_[kTileRows];
+  HWY_ALIGN float upper_[kTileRows];
+  KeyRange blocks_[kTileRows / kPanel];
   KeyRange vectors_[kTileVectors];
+  KeyRange cores_[kTileVectors];
 };
 
 }  // namespace lcab::HWY_NAMESPACE

@@ -9,7 +9,9 @@
 #endif
 
 #include <algorithm>
+#include <bitset>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
@@ -23,29 +25,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace lcab::HWY_NAMESPACE {
 
-// Vectors of rows in a tile: as many as one block of sums holds, more where vectors are short.
-#if HWY_TARGET == HWY_SCALAR
-constexpr int kForwardVectors = 24;
-#elif HWY_TARGET <= HWY_AVX2
-constexpr int kForwardVectors = 3;
-#else
-constexpr int kForwardVectors = 6;
-#endif
-constexpr int64_t kForwardRows = kForwardVectors * kLanes;
-constexpr int64_t kForwardKeys = 128;
-static_assert(kForwardRows % kPanel == 0 && kForwardKeys % kPanel == 0);
-
-using ForwardBounds = SpanBounds<kForwardVectors>;
-
 // The state of a tile between chunks of keys. Rows are lanes.
 struct ForwardState {
-  float* HWY_RESTRICT q;        // [qk_dim][kForwardRows]
-  float* HWY_RESTRICT scores;   // [kForwardKeys][kForwardRows]: q . k, then P
-  float* HWY_RESTRICT out;      // strips of kForwardRows rows: sums of P V so far
-  float* HWY_RESTRICT maximum;  // [kForwardRows] of scores so far; -inf: no key yet
-  float* HWY_RESTRICT latest;   // [kForwardRows] the same with the chunk in hand
-  float* HWY_RESTRICT sum;      // [kForwardRows] of P so far
-  float* HWY_RESTRICT rescale;  // [kForwardRows] what the new maximum makes of earlier sums
+  float* HWY_RESTRICT q;        // [qk_dim][kTileRows]
+  float* HWY_RESTRICT scores;   // [kTileKeys][kTileRows]: q . k, then P
+  float* HWY_RESTRICT out;      // strips of kTileRows rows: sums of P V so far
+  float* HWY_RESTRICT maximum;  // [kTileRows] of scores so far; -inf: no key yet
+  float* HWY_RESTRICT latest;   // [kTileRows] the same with the chunk in hand
+  float* HWY_RESTRICT sum;      // [kTileRows] of P so far
+  float* HWY_RESTRICT rescale;  // [kTileRows] what the new maximum makes of earlier sums
 };
 
 // A panel of keys times kVectors vectors of rows. kRaw: the scores are as they will be, so the
@@ -57,8 +45,8 @@ HWY_INLINE void ScorePanel(const float* HWY_RESTRICT panel, int64_t dim,
   const VectorTag tag;
   Vector sums[kPanel][kVectors];
   SetZero<kVectors>(sums);
-  MultiplyAdd<kVectors, 1, kPanel>(panel, q, kForwardRows, dim, sums);
-  StoreSums<kVectors>(sums, scores, kForwardRows);
+  MultiplyAdd<kVectors, 1, kPanel>(panel, q, kTileRows, dim, sums);
+  StoreSums<kVectors>(sums, scores, kTileRows);
   if constexpr (kRaw) {
     for (int n = 0; n < kVectors; ++n) {
       Vector maximum = hn::Load(tag, latest + n * kLanes);
@@ -89,28 +77,36 @@ HWY_INLINE void ScoreVectors(const ForwardTileArgs& args, const ForwardState& st
     WithVectors(
         std::min(kMostVectors, vectors.end - n),
         ScorePanelCall<kRaw>{args.k_panels + (first_key + key) * args.qk_dim, args.qk_dim,
-                             state.q + n * kLanes, state.scores + key * kForwardRows + n * kLanes,
+                             state.q + n * kLanes, state.scores + key * kTileRows + n * kLanes,
                              state.latest + n * kLanes});
   }
 }
 
-// Caps scores, hides those that the bounds exclude, and takes the maximum.
+// Of the panels of a chunk: whether its scores, and their maximum, are finished.
+using FinishedPanels = std::bitset<kTileKeys / kPanel>;
+
+// Caps scores, hides those that the bounds exclude, and takes the maximum, of vector n of rows and
+// the panels of keys [begin, end) that are not finished.
 template <bool kCapped>
 HWY_INLINE void FinishScores(const ForwardTileArgs& args, const ForwardState& state,
-                             const ForwardBounds* bounds, int n, int64_t begin, int64_t end) {
+                             const SpanBounds* bounds, const FinishedPanels& finished, int n,
+                             int64_t begin, int64_t end) {
   const VectorTag tag;
   const Vector scale = hn::Set(tag, static_cast<float>(args.score.scale));
   const Vector softcap = hn::Set(tag, static_cast<float>(args.score.softcap));
   const Vector inverse = hn::Set(tag, static_cast<float>(1 / std::max(1e-30, args.score.softcap)));
   const Vector hidden = hn::Set(tag, -std::numeric_limits<float>::infinity());
   Vector maximum = hn::Load(tag, state.latest + n * kLanes);
-  for (int64_t key = begin; key < end; ++key) {
-    float* place = state.scores + key * kForwardRows + n * kLanes;
-    Vector score = hn::Load(tag, place);
-    if constexpr (kCapped) score = Cap(hn::Mul(score, scale), softcap, inverse);
-    if (bounds != nullptr) score = hn::IfThenElse(bounds->Allows(n, key), score, hidden);
-    maximum = hn::Max(maximum, score);
-    hn::Store(score, tag, place);
+  for (int64_t panel = begin; panel < end; panel += kPanel) {
+    if (finished[static_cast<size_t>(panel / kPanel)]) continue;
+    for (int64_t key = panel; key < panel + kPanel; ++key) {
+      float* place = state.scores + key * kTileRows + n * kLanes;
+      Vector score = hn::Load(tag, place);
+      if constexpr (kCapped) score = Cap(hn::Mul(score, scale), softcap, inverse);
+      if (bounds != nullptr) score = hn::IfThenElse(bounds->Allows(n, key), score, hidden);
+      maximum = hn::Max(maximum, score);
+      hn::Store(score, tag, place);
+    }
   }
   hn::Store(maximum, tag, state.latest + n * kLanes);
 }
@@ -129,7 +125,7 @@ HWY_INLINE void Exponentiate(const ForwardState& state, Vector factor, int n, in
   hn::Store(rescale, tag, state.rescale + n * kLanes);
   Vector sum = hn::Mul(hn::Load(tag, state.sum + n * kLanes), rescale);
   for (int64_t key = begin; key < end; ++key) {
-    float* place = state.scores + key * kForwardRows + n * kLanes;
+    float* place = state.scores + key * kTileRows + n * kLanes;
     // The difference first: it is exact where it matters, however large the scores are.
     const Vector p = Exp2(hn::Mul(hn::Sub(hn::Load(tag, place), maximum), factor));
     hn::Store(p, tag, place);
@@ -155,7 +151,7 @@ struct AccumulateOutCall {
         sums[m][n] = hn::Mul(factor, hn::Load(tag, out + m * kVectors * kLanes + n * kLanes));
       }
     }
-    MultiplyAdd<kVectors, 1, kForwardRows>(p, v, kVectors * kLanes, keys, sums);
+    MultiplyAdd<kVectors, 1, kTileRows>(p, v, kVectors * kLanes, keys, sums);
     StoreSums<kVectors>(sums, out, kVectors * kLanes);
   }
 };
@@ -163,37 +159,41 @@ struct AccumulateOutCall {
 // Keys [first_key, first_key + keys) for the whole tile. bounds: null where all rows see all keys.
 template <bool kCapped>
 HWY_INLINE void ForwardChunk(const ForwardTileArgs& args, const ForwardState& state,
-                             int64_t first_key, int64_t keys, const ForwardBounds* bounds) {
+                             int64_t first_key, int64_t keys, const SpanBounds* bounds) {
   const VectorTag tag;
-  std::copy_n(state.maximum, kForwardRows, state.latest);
+  std::copy_n(state.maximum, kTileRows, state.latest);
+  FinishedPanels finished;
   for (int64_t key = 0; key < keys; key += kPanel) {
-    if (bounds != nullptr) {
-      ScoreVectors<false>(args, state, first_key, key, bounds->VectorsOf(key));
+    const VectorRange vectors =
+        bounds != nullptr ? bounds->VectorsOf(key) : VectorRange{0, kTileVectors};
+    if (!kCapped && (bounds == nullptr || bounds->AllSee(vectors, key))) {
+      finished.set(static_cast<size_t>(key / kPanel));
+      ScoreVectors<true>(args, state, first_key, key, vectors);
     } else {
-      ScoreVectors<!kCapped>(args, state, first_key, key, {0, kForwardVectors});
+      ScoreVectors<false>(args, state, first_key, key, vectors);
     }
   }
   const Vector factor =
       hn::Set(tag, kCapped ? kLog2E : static_cast<float>(args.score.scale * M_LOG2E));
-  for (int n = 0; n < kForwardVectors; ++n) {
+  for (int n = 0; n < kTileVectors; ++n) {
     const KeyRange range = bounds != nullptr ? bounds->KeysOfVector(n) : KeyRange{0, keys};
     if (kCapped || bounds != nullptr) {
-      FinishScores<kCapped>(args, state, bounds, n, range.begin, range.end);
+      FinishScores<kCapped>(args, state, bounds, finished, n, range.begin, range.end);
     }
     Exponentiate(state, factor, n, range.begin, range.end);
   }
   for (int64_t strip = 0; strip < args.v_layout.strips(); ++strip) {
     const int64_t width = args.v_layout.Width(strip);
     const float* v = args.v_strips + args.v_layout.Offset(strip, first_key, args.keys);
-    float* out = state.out + args.v_layout.Offset(strip, 0, kForwardRows);
-    for (int64_t row = 0; row < kForwardRows; row += kPanel) {
+    float* out = state.out + args.v_layout.Offset(strip, 0, kTileRows);
+    for (int64_t row = 0; row < kTileRows; row += kPanel) {
       const KeyRange range = bounds != nullptr ? bounds->KeysOfRows(row) : KeyRange{0, keys};
       // No key of these rows: their maximum has not moved.
       if (range.begin == range.end) continue;
-      WithVectors(width / kLanes,
-                  AccumulateOutCall{state.scores + range.begin * kForwardRows + row,
-                                    v + range.begin * width, range.end - range.begin,
-                                    out + row * width, state.rescale + row});
+      WithVectors(
+          width / kLanes,
+          AccumulateOutCall{state.scores + range.begin * kTileRows + row, v + range.begin * width,
+                            range.end - range.begin, out + row * width, state.rescale + row});
     }
   }
 }
@@ -202,7 +202,7 @@ HWY_INLINE void ForwardChunk(const ForwardTileArgs& args, const ForwardState& st
 HWY_INLINE void WriteForward(const ForwardTileArgs& args, const ForwardState& state) {
   const VectorTag tag;
   // Rescale is free now: the logarithms of the sums.
-  for (int n = 0; n < kForwardVectors; ++n) {
+  for (int n = 0; n < kTileVectors; ++n) {
     hn::Store(hn::Log(tag, hn::Load(tag, state.sum + n * kLanes)), tag, state.rescale + n * kLanes);
   }
   HWY_ALIGN float values[kMostDim + kMostVectors * kLanes];
@@ -211,7 +211,7 @@ HWY_INLINE void WriteForward(const ForwardTileArgs& args, const ForwardState& st
     const bool no_key = sum == 0;  // false for NaN, which must show
     const float inverse = no_key ? 0.0f : 1.0f / sum;
     for (int64_t strip = 0; strip < args.v_layout.strips(); ++strip) {
-      const float* from = state.out + args.v_layout.Offset(strip, row, kForwardRows);
+      const float* from = state.out + args.v_layout.Offset(strip, row, kTileRows);
       float* to = values + args.v_layout.Column(strip);
       for (int64_t i = 0; i < args.v_layout.Width(strip); i += kLanes) {
         hn::Store(hn::Mul(hn::Load(tag, from + i), hn::Set(tag, inverse)), tag, to + i);
@@ -230,13 +230,13 @@ template <bool kCapped>
 HWY_INLINE void ForwardSpans(const ForwardTileArgs& args, const ForwardState& state) {
   for (const KeySpan& span : args.schedule->Spans(args.tile)) {
     if (span.bounds != KeySpan::kFull) {
-      const ForwardBounds bounds(args.schedule->Bounds(span));
+      const SpanBounds bounds(args.schedule->Bounds(span));
       ForwardChunk<kCapped>(args, state, span.first_key, span.keys, &bounds);
       continue;
     }
-    for (int64_t key = 0; key < span.keys; key += kForwardKeys) {
-      ForwardChunk<kCapped>(args, state, span.first_key + key,
-                            std::min(kForwardKeys, span.keys - key), nullptr);
+    for (int64_t key = 0; key < span.keys; key += kTileKeys) {
+      ForwardChunk<kCapped>(args, state, span.first_key + key, std::min(kTileKeys, span.keys - key),
+                            nullptr);
     }
   }
 }
@@ -246,21 +246,20 @@ inline void ForwardTile(const ForwardTileArgs& args) {
   float* next = args.scratch;
   const auto take = [&next](int64_t rows) {
     float* const taken = next;
-    next += rows * kForwardRows;
+    next += rows * kTileRows;
     return taken;
   };
   state.q = take(args.qk_dim);
-  state.scores = take(kForwardKeys);
+  state.scores = take(kTileKeys);
   state.out = take(args.v_layout.padded_dim());
   state.maximum = take(1);
   state.latest = take(1);
   state.sum = take(1);
   state.rescale = take(1);
-  PackTile(args.q, args.first_row, args.rows, args.score.q_factor, state.q, kForwardRows, nullptr,
-           {});
-  std::fill_n(state.out, args.v_layout.padded_dim() * kForwardRows, 0.0f);
-  std::fill_n(state.maximum, kForwardRows, -std::numeric_limits<float>::infinity());
-  std::fill_n(state.sum, kForwardRows, 0.0f);
+  PackTile(args.q, args.first_row, args.rows, args.score.q_factor, state.q, kTileRows, nullptr, {});
+  std::fill_n(state.out, args.v_layout.padded_dim() * kTileRows, 0.0f);
+  std::fill_n(state.maximum, kTileRows, -std::numeric_limits<float>::infinity());
+  std::fill_n(state.sum, kTileRows, 0.0f);
   if (args.score.softcap > 0) {
     ForwardSpans<true>(args, state);
   } else {

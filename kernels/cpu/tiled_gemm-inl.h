@@ -31,6 +31,20 @@ constexpr int kPanel = 4;
 #endif
 constexpr int kMostVectors = 3;
 
+// A tile of query rows: as many vectors as one block of sums holds, more where vectors are short.
+// A block of keys: its scores stay in the first-level cache beside the tile's rows. (Larger and
+// smaller ones were tried: a few per cent slower.)
+#if HWY_TARGET == HWY_SCALAR
+constexpr int kTileVectors = 24;
+#elif HWY_TARGET <= HWY_AVX2
+constexpr int kTileVectors = 3;
+#else
+constexpr int kTileVectors = 6;
+#endif
+constexpr int kTileRows = kTileVectors * kLanes;
+constexpr int64_t kTileKeys = 128;
+static_assert(kTileRows % kPanel == 0 && kTileKeys % kPanel == 0);
+
 // sums[m][n] += sum over i < depth of a[m * kStep + i * kDepthStep] * b[i * b_step + n * kLanes +
 // lane]. Steps of `a` are constants so that they become displacements of the addresses.
 template <int kVectors, int kStep, int kDepthStep>

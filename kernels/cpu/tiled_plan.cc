@@ -26,7 +26,7 @@ ScoreScale MakeScoreScale(const Problem& problem) {
 }  // namespace
 
 TiledPlan::TiledPlan(const Problem& problem, Pass pass, const TiledSimd& simd, int threads)
-    : shape(pass == Pass::kForward ? simd.forward_shape : simd.backward_shape),
+    : shape(simd.shape),
       qk_layout(problem.qk_head_dim, simd.lanes),
       v_layout(problem.v_head_dim, simd.lanes),
       score(MakeScoreScale(problem)),

@@ -38,8 +38,7 @@ const TiledSimd* Simd() {
   static const TiledSimd simd = {
       .name = hwy::TargetName(HWY_TARGET),
       .lanes = kLanes,
-      .forward_shape = {kForwardRows, kPanel, kForwardKeys},
-      .backward_shape = {kBackwardRows, kPanel, kBackwardKeys},
+      .shape = {kTileRows, kPanel, kTileKeys},
       .pack_keys = PackKeys,
       .forward_tile = ForwardTile,
       .backward_tile = BackwardTile,
@@ -71,14 +70,12 @@ std::vector<const TiledSimd*> AllTiledSimd() {
 }
 
 int64_t TiledSimd::ForwardScratchFloats(int64_t qk_dim, int64_t v_dim) const {
-  return forward_shape.rows *
-         (qk_dim + forward_shape.keys + StripLayout(v_dim, lanes).padded_dim() + 4);
+  return shape.rows * (qk_dim + shape.keys + StripLayout(v_dim, lanes).padded_dim() + 4);
 }
 
 int64_t TiledSimd::BackwardScratchFloats(int64_t qk_dim, int64_t v_dim) const {
-  return backward_shape.rows *
-         (qk_dim + v_dim + 2 * StripLayout(qk_dim, lanes).padded_dim() +
-          StripLayout(v_dim, lanes).padded_dim() + 2 * backward_shape.keys + 2);
+  return shape.rows * (qk_dim + v_dim + 2 * StripLayout(qk_dim, lanes).padded_dim() +
+                       StripLayout(v_dim, lanes).padded_dim() + 2 * shape.keys + 2);
 }
 
 }  // namespace lcab

@@ -119,7 +119,7 @@ struct UnpackKeysArgs {
 struct TiledSimd {
   std::string_view name;  // of the instruction set
   int64_t lanes = 1;      // floats of a vector
-  TileShape forward_shape, backward_shape;
+  TileShape shape;
 
   void (*pack_keys)(const PackKeysArgs& args) = nullptr;
   void (*forward_tile)(const ForwardTileArgs& args) = nullptr;
