@@ -4,10 +4,12 @@
 #   JOBS=2                 parallel compilations and tests (default: one a core)
 #   YES=1                  install missing packages without asking
 #   TESTS=cp               for test, asan and tsan: only tests whose label matches this
+#   PEERS_PYTHON=python3   for peers: a Python that has torch and numpy
 
 BUILD_DIR ?= build
 JOBS ?= $(shell nproc)
 TESTS ?=
+PEERS_PYTHON ?= python3
 
 export LCAB_TOOLS_DIR = $(abspath $(BUILD_DIR)/tools)
 RELEASE = $(BUILD_DIR)/release
@@ -15,7 +17,7 @@ CONFIGURE = @scripts/configure.sh
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS) $(if $(TESTS),-L '$(TESTS)') --test-dir
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test build demo test asan tsan format format-check lint clean ci
+.PHONY: help deps deps-test build demo test asan tsan format format-check lint peers clean ci
 
 help:  ## list the targets
 	@echo "LCAB, a benchmark of long-context attention. Start with: make demo"
@@ -59,6 +61,11 @@ lint: deps-test  ## run clang-tidy on what changed since it last passed
 	$(CONFIGURE) release $(RELEASE) -DLCAB_TESTS=ON
 	cmake --build $(RELEASE) -j $(JOBS)
 	@scripts/lint.py --build $(RELEASE) --jobs $(JOBS)
+
+peers: deps-test  ## cpu_tiled beside PyTorch (PEERS_PYTHON: a Python that has torch and numpy)
+	$(CONFIGURE) release $(RELEASE) -DLCAB_TESTS=ON
+	cmake --build $(RELEASE) -j $(JOBS) --target lcab-kernel-bench
+	$(PEERS_PYTHON) tests/peers/torch_sdpa.py --bench $(RELEASE)/bin/lcab-kernel-bench
 
 clean:  ## remove every build, keep the tools that were downloaded
 	rm -rf $(RELEASE) $(BUILD_DIR)/asan $(BUILD_DIR)/tsan $(BUILD_DIR)/debug

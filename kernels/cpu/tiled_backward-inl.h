@@ -143,10 +143,9 @@ HWY_INLINE void BackwardChunk(const BackwardTileArgs& args, const BackwardState&
         const VectorRange range =
             bounds != nullptr ? bounds->VectorsOf(key) : VectorRange{0, kTileVectors};
         const int64_t first_row = range.begin * kLanes;
-        WithVectors(
-            width / kLanes,
-            KeyGradientCall{weights + key * kTileRows + first_row, rows + first_row * width,
-                            (range.end - range.begin) * int64_t{kLanes}, sums + key * width});
+        WithVectors(width / kLanes,
+                    KeyGradientCall{weights + key * kTileRows + first_row, rows + first_row * width,
+                                    (range.end - range.begin) * kLanes, sums + key * width});
       }
     }
   };

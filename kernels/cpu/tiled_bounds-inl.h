@@ -28,15 +28,15 @@ class SpanBounds {
  public:
   // `bounds` as in KeySpan.
   HWY_INLINE explicit SpanBounds(const int16_t* HWY_RESTRICT bounds) {
-    for (int row = 0; row < kTileRows; ++row) {
+    for (int64_t row = 0; row < kTileRows; ++row) {
       lower_[row] = static_cast<float>(bounds[row]);
       upper_[row] = static_cast<float>(bounds[kTileRows + row]);
     }
-    for (int block = 0; block < kTileRows / kPanel; ++block) {
+    for (int64_t block = 0; block < kTileRows / kPanel; ++block) {
       blocks_[block] = Hull(bounds, block * kPanel, kPanel);
     }
     // A block of rows that spans vectors reads what all of them see.
-    constexpr int kGroup = kLanes < kPanel ? kPanel : kLanes;
+    constexpr int64_t kGroup = kLanes < kPanel ? kPanel : kLanes;
     for (int n = 0; n < kTileVectors; ++n) {
       const KeyRange hull = Hull(bounds, n * kLanes / kGroup * kGroup, kGroup);
       vectors_[n] = {hull.begin / kPanel * kPanel, (hull.end + kPanel - 1) / kPanel * kPanel};
@@ -77,18 +77,18 @@ class SpanBounds {
 
  private:
   // What all of the rows see.
-  static KeyRange Core(const int16_t* bounds, int first, int count) {
+  static KeyRange Core(const int16_t* bounds, int64_t first, int64_t count) {
     KeyRange core = {bounds[first], bounds[kTileRows + first]};
-    for (int row = first + 1; row < first + count; ++row) {
+    for (int64_t row = first + 1; row < first + count; ++row) {
       core.begin = std::max<int64_t>(core.begin, bounds[row]);
       core.end = std::min<int64_t>(core.end, bounds[kTileRows + row]);
     }
     return core;
   }
   // From the first key that any of the rows sees to the last.
-  static KeyRange Hull(const int16_t* bounds, int first, int count) {
+  static KeyRange Hull(const int16_t* bounds, int64_t first, int64_t count) {
     KeyRange hull;
-    for (int row = first; row < first + count; ++row) {
+    for (int64_t row = first; row < first + count; ++row) {
       const int64_t lower = bounds[row], upper = bounds[kTileRows + row];
       if (lower == upper) continue;
       hull = hull.end == 0 ? KeyRange{lower, upper}

@@ -144,15 +144,16 @@ struct AccumulateOutCall {
   template <int kVectors>
   HWY_INLINE void Run() const {
     const VectorTag tag;
+    constexpr int64_t kWidth = kVectors * kLanes;
     Vector sums[kPanel][kVectors];
     for (int m = 0; m < kPanel; ++m) {
       const Vector factor = hn::Set(tag, rescale[m]);
       for (int n = 0; n < kVectors; ++n) {
-        sums[m][n] = hn::Mul(factor, hn::Load(tag, out + m * kVectors * kLanes + n * kLanes));
+        sums[m][n] = hn::Mul(factor, hn::Load(tag, out + m * kWidth + n * kLanes));
       }
     }
-    MultiplyAdd<kVectors, 1, kTileRows>(p, v, kVectors * kLanes, keys, sums);
-    StoreSums<kVectors>(sums, out, kVectors * kLanes);
+    MultiplyAdd<kVectors, 1, kTileRows>(p, v, kWidth, keys, sums);
+    StoreSums<kVectors>(sums, out, kWidth);
   }
 };
 

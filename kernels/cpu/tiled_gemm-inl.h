@@ -19,15 +19,15 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using VectorTag = hn::ScalableTag<float>;
 using Vector = hn::Vec<VectorTag>;
-constexpr int kLanes = static_cast<int>(hn::MaxLanes(VectorTag()));
+constexpr int64_t kLanes = hn::MaxLanes(VectorTag());
 
 // A block of kPanel x 3 vectors of sums, three loaded vectors and one broadcast fit the registers:
 // 8 x 3 + 4 of 32, or 4 x 3 + 4 of 16. Fewer sums would wait for the latency of multiply-adds, or
 // for loads.
 #if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64
-constexpr int kPanel = 8;
+constexpr int64_t kPanel = 8;
 #else
-constexpr int kPanel = 4;
+constexpr int64_t kPanel = 4;
 #endif
 constexpr int kMostVectors = 3;
 
@@ -41,13 +41,13 @@ constexpr int kTileVectors = 3;
 #else
 constexpr int kTileVectors = 6;
 #endif
-constexpr int kTileRows = kTileVectors * kLanes;
+constexpr int64_t kTileRows = kTileVectors * kLanes;
 constexpr int64_t kTileKeys = 128;
 static_assert(kTileRows % kPanel == 0 && kTileKeys % kPanel == 0);
 
 // sums[m][n] += sum over i < depth of a[m * kStep + i * kDepthStep] * b[i * b_step + n * kLanes +
 // lane]. Steps of `a` are constants so that they become displacements of the addresses.
-template <int kVectors, int kStep, int kDepthStep>
+template <int kVectors, int64_t kStep, int64_t kDepthStep>
 HWY_INLINE void MultiplyAdd(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
                             int64_t b_step, int64_t depth, Vector (&sums)[kPanel][kVectors]) {
   const VectorTag tag;
@@ -81,7 +81,7 @@ HWY_INLINE void StoreSums(const Vector (&sums)[kPanel][kVectors], float* HWY_RES
 }
 
 // to[m * to_step + ...] += the product.
-template <int kVectors, int kStep, int kDepthStep>
+template <int kVectors, int64_t kStep, int64_t kDepthStep>
 HWY_INLINE void AddProduct(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t b_step,
                            int64_t depth, float* HWY_RESTRICT to, int64_t to_step) {
   const VectorTag tag;

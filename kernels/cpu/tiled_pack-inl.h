@@ -21,7 +21,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace lcab::HWY_NAMESPACE {
 
-constexpr int kQuad = 4;  // rows that are transposed together
+constexpr int64_t kQuad = 4;  // rows that are transposed together
 constexpr int64_t kMostDim = 1024;
 
 // What stands for rows that a tile or panel does not have.
@@ -83,7 +83,7 @@ HWY_INLINE void TransposeQuad(const float* const (&rows)[kQuad], int64_t dim,
   }
 #endif
   for (; column < dim; ++column) {
-    for (int r = 0; r < kQuad; ++r) to[column * step + r] = rows[r][column];
+    for (int64_t r = 0; r < kQuad; ++r) to[column * step + r] = rows[r][column];
   }
 }
 
@@ -109,7 +109,7 @@ HWY_INLINE void PackTile(const GroupRows& source, int64_t first_row, int64_t row
   HWY_ALIGN float buffer[kQuad][kMostDim];
   for (int64_t row = 0; row < step; row += kQuad) {
     const float* quad[kQuad];
-    for (int r = 0; r < kQuad; ++r) {
+    for (int64_t r = 0; r < kQuad; ++r) {
       quad[r] = row + r < rows ? ReadRow(source.At(first_row + row + r), source.tensor.dtype, dim,
                                          factor, buffer[r])
                                : kZeroRow;
@@ -123,9 +123,9 @@ inline void PackKeys(const PackKeysArgs& args) {
   const int64_t dim = args.tensor.dim;
   HWY_ALIGN float buffer[kQuad][kMostDim];
   for (int64_t key = args.first; key < args.end; key += kPanel) {
-    for (int part = 0; part < kPanel; part += kQuad) {
+    for (int64_t part = 0; part < kPanel; part += kQuad) {
       const float* quad[kQuad];
-      for (int r = 0; r < kQuad; ++r) {
+      for (int64_t r = 0; r < kQuad; ++r) {
         const int64_t row = key + part + r;
         quad[r] = row < args.end ? ReadRow(args.tensor.At(row, args.kv_head), args.tensor.dtype,
                                            dim, 1, buffer[r])

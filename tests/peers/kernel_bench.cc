@@ -2,7 +2,8 @@
 // process can take turns with it; and time against area over the masks.
 //
 //   lcab-kernel-bench serve --mask causal --seq-len 4096    each line on stdin runs it once and is
-//                                                           answered with the seconds
+//                                                           answered with the seconds; `rate` with
+//                                                           multiply-adds a second, in FLOP/s
 //   lcab-kernel-bench areas --seq-len 4096                  a table of all static masks
 
 #include <algorithm>
@@ -213,14 +214,16 @@ absl::Status Serve(const Arguments& arguments) {
   const Pass pass = arguments.pass == "forward" ? Pass::kForward : Pass::kBackward;
   auto bench = Bench::Create(**kernel, *problem, pass, **device);
   if (!bench.ok()) return bench.status();
-  fmt::print(
-      "{{\"flops\": {}, \"area\": {}, \"multiply_add_flops_per_second\": {:.6g}, "
-      "\"cpu\": \"{}\"}}\n",
-      Flops(*problem, pass), TotalArea(*problem), MultiplyAddRate(**device),
-      (*device)->info().model);
+  fmt::print("{{\"flops\": {}, \"area\": {}, \"cpu\": \"{}\"}}\n", Flops(*problem, pass),
+             TotalArea(*problem), (*device)->info().model);
   std::fflush(stdout);
   std::string line;
   while (std::getline(std::cin, line)) {
+    if (line == "rate") {
+      fmt::print("{:.6g}\n", MultiplyAddRate(**device));
+      std::fflush(stdout);
+      continue;
+    }
     absl::StatusOr<double> seconds = (*bench)->RunSeconds();
     if (!seconds.ok()) return seconds.status();
     if (line.starts_with("dump ")) {

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """cpu_tiled beside PyTorch's scaled_dot_product_attention on this CPU, taking turns in one run.
 
-Needs a Python with torch and numpy, and a release build:
+Needs a Python with torch and numpy:
 
-    python3 tests/peers/torch_sdpa.py --bench build/release/bin/lcab-kernel-bench
+    make peers PEERS_PYTHON=torch-venv/bin/python
 
 Both compute the same inputs (ours are read by PyTorch) and PyTorch's results are held against ours
 first. The ratio is PyTorch's time over ours: above 1 we are faster.
@@ -18,8 +18,15 @@ import sys
 import tempfile
 import time
 
-import numpy
-import torch
+try:
+    import numpy
+    import torch
+except ImportError as error:
+    sys.exit(
+        f"{error}. PyTorch is needed here only; have it in a place of its own:\n"
+        "  python3 -m venv torch-venv && torch-venv/bin/pip install torch numpy\n"
+        "  make peers PEERS_PYTHON=torch-venv/bin/python"
+    )
 
 CASES = [  # mask, window, tokens
     ("full", 0, 4096),
@@ -29,7 +36,7 @@ CASES = [  # mask, window, tokens
 
 
 class Ours:
-    """One lcab-kernel-bench, which runs its kernel once for each line."""
+    """One lcab-kernel-bench, which answers each line with a number."""
 
     def __init__(self, bench, arguments):
         self.process = subprocess.Popen(
@@ -121,13 +128,14 @@ def compare(options, mask, window, tokens, head_dim, pass_name):
     tolerance = 1e-3 if options.dtype == "fp32" else 0.3
     if not difference < tolerance:
         sys.exit(f"{mask} {pass_name}: PyTorch differs from us by {difference}: not one problem")
-    our_seconds, their_seconds = [], []
+    our_seconds, their_seconds, rates = [], [], []
     for _ in range(options.rounds):
         their_seconds.append(theirs.run())
         our_seconds.append(ours.run())
+        rates.append(ours.run("rate"))
     ours.close()
     flops = ours.facts["flops"]
-    peak = ours.facts["multiply_add_flops_per_second"]
+    peak = max(rates)
     median, peer = statistics.median(our_seconds), statistics.median(their_seconds)
     name = f"{mask}({window})" if window else mask
     print(
@@ -151,7 +159,10 @@ def main():
     parser.add_argument("--head-dims", nargs="*", type=int, default=[64, 128])
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    print(f"PyTorch {torch.__version__}, {options.threads} threads, {options.heads} heads, {options.dtype}")
+    print(
+        f"PyTorch {torch.__version__}, {options.threads} threads, {options.heads} heads, "
+        f"{options.dtype}"
+    )
     print()
     print(
         "| mask | tokens | head dim | pass | ours, ms | PyTorch, ms | ratio of medians "
