@@ -114,6 +114,7 @@ function(lcab_test folder)
     endif()
     gtest_discover_tests(${target}
       DISCOVERY_MODE PRE_TEST
+      NO_PRETTY_VALUES
       DISCOVERY_TIMEOUT 60
       TEST_PREFIX "${folder}."
       WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
