@@ -16,7 +16,7 @@ namespace lcab::client {
 
 struct LocalOptions {
   std::string db;
-  int cpu_slots = 1;
+  int64_t cpu_slots = 1;
   std::string runner;  // path of lcab-runner
 };
 

@@ -124,7 +124,7 @@ class RunVerb : public Verb {
     if (!gang.ok()) return FailSuite(console, gang.status());
     const auto local = LocalCoordinator::Start(
         {.db = db_,
-         .cpu_slots = cpu_slots_ > 0 ? static_cast<int>(cpu_slots_) : *gang,
+         .cpu_slots = cpu_slots_ != 0 ? cpu_slots_ : *gang,
          .runner = runner_.empty() ? worker::RunnerBesideThisProgram() : runner_});
     if (!local.ok()) return Fail(console, local.status());
     CoordinatorLink link((*local)->address());

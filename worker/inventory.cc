@@ -33,16 +33,16 @@ int QuotaCpus(int most) {
 
 }  // namespace
 
-absl::StatusOr<Inventory> DivideCpus(const CpuBudget& budget, int slots,
+absl::StatusOr<Inventory> DivideCpus(const CpuBudget& budget, int64_t slots,
                                      const v1::Environment& environment) {
-  if (slots < 1) {
+  if (slots < 1 || slots > kMostCpuSlots) {
     return absl::InvalidArgumentError(
-        fmt::format("{} CPU slots: a worker needs at least 1", slots));
+        fmt::format("{} CPU slots: a worker has 1 to {}", slots, kMostCpuSlots));
   }
   const int count = budget.usable;
   if (count < 1) return absl::FailedPreconditionError("this process may use no CPU");
   const bool bound = count == static_cast<int>(budget.cpus.size());
-  const int each = std::max(1, count / slots);
+  const int each = std::max(1, count / static_cast<int>(slots));
   Inventory inventory;
   for (int slot = 0; slot < slots; ++slot) {
     DeviceSlot& device = inventory.slots.emplace_back();

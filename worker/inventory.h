@@ -3,6 +3,7 @@
 #ifndef LCAB_WORKER_INVENTORY_H_
 #define LCAB_WORKER_INVENTORY_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,10 @@ CpuBudget UsableCpus();
 
 // Divides the budget into `slots` devices, "cpu:0" and up, with the same number of threads each
 // and, unless a quota lets them wander, disjoint CPUs; what is left over stays idle. With more
-// slots than CPUs they share, and a note says so. InvalidArgument for slots < 1.
-absl::StatusOr<Inventory> DivideCpus(const CpuBudget& budget, int slots,
+// slots than CPUs they share, and a note says so. InvalidArgument for slots outside
+// 1..kMostCpuSlots: each becomes a process of its own.
+inline constexpr int64_t kMostCpuSlots = 4096;
+absl::StatusOr<Inventory> DivideCpus(const CpuBudget& budget, int64_t slots,
                                      const v1::Environment& environment);
 
 // The kernels that are built in, hidden ones marked.

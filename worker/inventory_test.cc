@@ -52,8 +52,11 @@ TEST(DivideCpus, UnderAQuotaNothingIsBound) {
   EXPECT_EQ(inventory->notes.size(), 1u);
 }
 
-TEST(DivideCpus, NoSlotsAreRefused) {
-  EXPECT_EQ(DivideCpus(Cpus(2), 0, {}).status().code(), absl::StatusCode::kInvalidArgument);
+TEST(DivideCpus, SlotsThatNoMachineCouldRunAreRefusedBeforeAnyIsMade) {
+  for (const int64_t slots : {int64_t{0}, int64_t{-1}, kMostCpuSlots + 1, int64_t{99'999'999'999}}) {
+    EXPECT_EQ(DivideCpus(Cpus(2), slots, {}).status().code(), absl::StatusCode::kInvalidArgument)
+        << slots;
+  }
 }
 
 TEST(UsableCpus, ThereIsAtLeastOneAndNoMoreThanTheAffinity) {

@@ -40,7 +40,7 @@ namespace lcab::worker {
 struct WorkerOptions {
   std::string coordinator;  // "host:port" or "unix:/path"
   std::string name;         // empty: who the state folder says, else the host's name
-  int cpu_slots = 2;
+  int64_t cpu_slots = 2;
   std::string state_path;
   std::string runner;              // path of lcab-runner
   std::string data_interface;      // interface or address for data of gangs over several workers
