@@ -53,7 +53,8 @@ TEST(DivideCpus, UnderAQuotaNothingIsBound) {
 }
 
 TEST(DivideCpus, SlotsThatNoMachineCouldRunAreRefusedBeforeAnyIsMade) {
-  for (const int64_t slots : {int64_t{0}, int64_t{-1}, kMostCpuSlots + 1, int64_t{99'999'999'999}}) {
+  for (const int64_t slots :
+       {int64_t{0}, int64_t{-1}, kMostCpuSlots + 1, int64_t{99'999'999'999}}) {
     EXPECT_EQ(DivideCpus(Cpus(2), slots, {}).status().code(), absl::StatusCode::kInvalidArgument)
         << slots;
   }

@@ -189,9 +189,8 @@ TEST_F(WorkerTest, ADrainedWorkerFinishesWhatRunsAndRefusesWhatIsNew) {
   coordinator_->Send(Assign("assignments/1", {"print", "ok"}));
   ASSERT_TRUE(WaitForStart("assignments/1"));
   worker_->Drain();
-  ASSERT_TRUE(coordinator_->WaitFor([](const Received& all) {
-    return !all.empty() && all.back().heartbeat().draining();
-  }));
+  ASSERT_TRUE(coordinator_->WaitFor(
+      [](const Received& all) { return !all.empty() && all.back().heartbeat().draining(); }));
   coordinator_->Send(Assign("assignments/2", {"ok"}));
   ASSERT_TRUE(WaitForEnd("assignments/1"));
   ASSERT_TRUE(WaitForEnd("assignments/2"));
