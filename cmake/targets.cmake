@@ -87,16 +87,17 @@ function(lcab_executable name)
 endfunction()
 
 # lcab_test(<folder> SOURCES <file>... [HEADERS <file>...] [DEPS <target>...]
-#           [LABELS <label>...] [TIMEOUT <seconds>])
+#           [LABELS <label>...] [TIMEOUT <seconds>] [SERIAL])
 # Adds to the folder's one GoogleTest binary, lcab_<folder>_test, made by the first call. Each test
 # runs alone under ctest, in the source root, with LCAB_BIN_DIR naming the folder of the programs;
 # its label is the folder. TIMEOUT (60 by default) is for one test and is tripled under sanitizers.
-# LABELS and TIMEOUT are the first call's.
+# SERIAL is for tests that time whole programs: nothing else runs beside them.
+# LABELS, TIMEOUT and SERIAL are the first call's.
 function(lcab_test folder)
   if(NOT LCAB_TESTS)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;HEADERS;DEPS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "TIMEOUT" "SOURCES;HEADERS;DEPS;LABELS")
   _lcab_reject_unparsed("lcab_test(${folder})" "${arg_UNPARSED_ARGUMENTS}")
   set(target lcab_${folder}_test)
   if(NOT TARGET ${target})
@@ -118,10 +119,10 @@ function(lcab_test folder)
       DISCOVERY_TIMEOUT 60
       TEST_PREFIX "${folder}."
       WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
-      PROPERTIES TIMEOUT ${timeout} LABELS "${folder};${arg_LABELS}"
+      PROPERTIES TIMEOUT ${timeout} LABELS "${folder};${arg_LABELS}" RUN_SERIAL ${arg_SERIAL}
                  ENVIRONMENT "LCAB_BIN_DIR=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
-  elseif(arg_TIMEOUT OR arg_LABELS)
-    message(FATAL_ERROR "lcab_test(${folder}): TIMEOUT and LABELS belong in the folder's first call")
+  elseif(arg_TIMEOUT OR arg_LABELS OR arg_SERIAL)
+    message(FATAL_ERROR "lcab_test(${folder}): TIMEOUT, LABELS and SERIAL belong in the folder's first call")
   endif()
   target_sources(${target} PRIVATE ${arg_SOURCES})
   lcab_link(${target} PRIVATE ${arg_DEPS})
