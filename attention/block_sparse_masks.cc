@@ -62,17 +62,22 @@ std::vector<uint8_t> Select(int64_t rows, int64_t columns, double keep, PhiloxSt
   return selected;
 }
 
+// Before edges are made: a block a token of a long sequence would not fit in memory.
+absl::Status CheckBlocks(const MaskContext& context, int64_t block) {
+  const int64_t rows = context.q_tokens / block + 1;
+  const int64_t columns = context.k_tokens / block + 1;
+  if (rows <= kMostBlocks / columns / context.kv_heads) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("{} x {} blocks for each of {} kv heads are more than {} in all; use larger "
+                  "blocks",
+                  rows, columns, context.kv_heads, kMostBlocks));
+}
+
 absl::StatusOr<Mask> MakeMaps(const MaskContext& context, const std::vector<int64_t>& row_edges,
                               const std::vector<int64_t>& column_edges, double keep) {
   const Band all{0, context.q_tokens, 0, context.k_tokens, {}, {}};
   const auto rows = static_cast<int64_t>(row_edges.size()) - 1;
   const auto columns = static_cast<int64_t>(column_edges.size()) - 1;
-  if (columns > 0 && rows > kMostBlocks / columns / context.kv_heads) {
-    return absl::InvalidArgumentError(
-        fmt::format("{} x {} blocks for each of {} kv heads are more than {} in all; use larger "
-                    "blocks",
-                    rows, columns, context.kv_heads, kMostBlocks));
-  }
   std::vector<HeadGroup> groups;
   for (int64_t head = 0; head < context.kv_heads; ++head) {
     HeadGroup group;
@@ -88,6 +93,7 @@ absl::StatusOr<Mask> MakeMaps(const MaskContext& context, const std::vector<int6
 
 absl::StatusOr<Mask> MakeUniform(const MaskContext& context, const Options& options) {
   const int64_t block = GetInteger(options, "block");
+  if (absl::Status status = CheckBlocks(context, block); !status.ok()) return status;
   return MakeMaps(context, UniformEdges(context.q_tokens, block),
                   UniformEdges(context.k_tokens, block), GetReal(options, "keep"));
 }
@@ -99,6 +105,7 @@ absl::StatusOr<Mask> MakeVariable(const MaskContext& context, const Options& opt
     return absl::InvalidArgumentError(
         fmt::format("'min_block' is {}, more than 'average_block', which is {}", least, average));
   }
+  if (absl::Status status = CheckBlocks(context, average); !status.ok()) return status;
   PhiloxStream random = DrawStream(context.seed, DrawPurpose::kBlockEdges, context.draw);
   const std::vector<int64_t> rows = RandomEdges(context.q_tokens, average, least, &random);
   const std::vector<int64_t> columns = RandomEdges(context.k_tokens, average, least, &random);

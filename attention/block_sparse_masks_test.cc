@@ -65,6 +65,14 @@ TEST(BlockSparseMasksTest, BlocksThatDoNotFitAreRefusedInWords) {
               HasSubstr("'min_block' is 128, more than 'average_block', which is 100"));
   EXPECT_THAT(Refusal("block_sparse_uniform", {{"block", Whole(1)}}, 1 << 20, 1 << 20),
               HasSubstr("use larger blocks"));
+  // Of these not even the edges would fit in memory.
+  EXPECT_THAT(
+      Refusal("block_sparse_uniform", {{"block", Whole(1)}}, Mask::kMaxTokens, Mask::kMaxTokens),
+      HasSubstr("use larger blocks"));
+  EXPECT_THAT(
+      Refusal("block_sparse_variable", {{"average_block", Whole(1)}, {"min_block", Whole(1)}},
+              Mask::kMaxTokens, Mask::kMaxTokens),
+      HasSubstr("use larger blocks"));
 }
 
 }  // namespace

@@ -242,6 +242,12 @@ absl::StatusOr<std::vector<int64_t>> MakeBlockCounts(const MaskContext& context,
 absl::StatusOr<Mask> MakeBlockCausalDocument(const MaskContext& context, const Options& options) {
   if (absl::Status status = RequireSelfAttention(context); !status.ok()) return status;
   const int64_t block = GetInteger(options, "block");
+  // Each block is a band.
+  if (context.q_tokens / block > kMaxDocuments) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} tokens in blocks of {} are more than {} blocks; use larger ones",
+                    context.q_tokens, block, kMaxDocuments));
+  }
   auto counts = MakeBlockCounts(context, options, block);
   if (!counts.ok()) return counts.status();
   std::vector<Band> bands;

@@ -42,13 +42,20 @@ class HistogramSampler {
 
 // Appends lengths by draw() until they add up to `tokens`.
 template <typename Draw>
-void Fill(int64_t tokens, int64_t cap, Draw&& draw, std::vector<int64_t>* lengths) {
+absl::Status Fill(int64_t tokens, int64_t cap, Draw&& draw, std::vector<int64_t>* lengths) {
   while (tokens > 0) {
+    if (static_cast<int64_t>(lengths->size()) == kMaxDocuments) {
+      return absl::InvalidArgumentError(
+          fmt::format("more than {} documents, the most that a sequence may have; use longer ones "
+                      "or fewer tokens",
+                      kMaxDocuments));
+    }
     int64_t length = std::min(std::max<int64_t>(draw(), 1), tokens);
     if (cap > 0) length = std::min(length, cap);
     lengths->push_back(length);
     tokens -= length;
   }
+  return absl::OkStatus();
 }
 
 absl::Status Check(int64_t tokens, const DocumentOptions& options, int64_t draw) {
@@ -85,14 +92,15 @@ absl::StatusOr<std::vector<int64_t>> DrawDocuments(int64_t tokens, const Documen
   const auto uniform_tokens =
       static_cast<int64_t>(std::floor(options.uniform_share * static_cast<double>(tokens) + 0.5));
   const auto span = static_cast<uint64_t>(options.uniform_max - options.uniform_min + 1);
-  Fill(
+  absl::Status status = Fill(
       uniform_tokens, options.cap,
       [&] { return options.uniform_min + static_cast<int64_t>(random.Below(span)); }, &lengths);
-  if (uniform_tokens < tokens) {
+  if (status.ok() && uniform_tokens < tokens) {
     const HistogramSampler sampler(options.histogram);
-    Fill(
+    status = Fill(
         tokens - uniform_tokens, options.cap, [&] { return sampler.Draw(&random); }, &lengths);
   }
+  if (!status.ok()) return status;
   if (uniform_tokens > 0) {
     for (size_t i = lengths.size(); i > 1; --i) {
       std::swap(lengths[i - 1], lengths[random.Below(i)]);

@@ -18,6 +18,9 @@ namespace lcab {
 // No document is longer, nor is any sequence.
 inline constexpr int64_t kMaxDocumentTokens = int64_t{1} << 31;
 
+// Nor has any sequence more of them: beyond this a mask would need gigabytes.
+inline constexpr int64_t kMaxDocuments = int64_t{1} << 22;
+
 // A histogram bin: lengths [begin, end) with a weight relative to the others.
 struct LengthBin {
   int64_t begin = 0;

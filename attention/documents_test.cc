@@ -41,6 +41,17 @@ TEST(DocumentsTest, LengthsFillTheSequenceExactly) {
   }
 }
 
+TEST(DocumentsTest, MoreDocumentsThanMemoryHoldsAreRefused) {
+  DocumentOptions options;
+  options.histogram = {{1, 2, 1}};
+  EXPECT_EQ(DrawDocuments(kMaxDocuments, options, 1, 0).value().size(),
+            static_cast<size_t>(kMaxDocuments));
+  EXPECT_EQ(DrawDocuments(kMaxDocuments + 1, options, 1, 0).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(DrawDocuments(kMaxDocumentTokens, options, 1, 0).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
 TEST(DocumentsTest, SeedAndDrawDecideTheLengths) {
   const auto lengths = DrawDocuments(100000, By("pile"), 1, 0).value();
   EXPECT_EQ(DrawDocuments(100000, By("pile"), 1, 0).value(), lengths);
