@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/output.h"
+#include "client/submission.h"
 #include "client/verb.h"
 #include "client/verbs.h"
 #include "report/explain.h"
@@ -39,13 +40,7 @@ class ExplainVerb : public Verb {
     return "lcab-client explain quick\nlcab-client explain suites/cp_cpu.yaml --output json";
   }
   std::vector<Argument> Arguments() override {
-    return {{.name = "suite",
-             .target = &suite_,
-             .description = "a YAML file, or the name of a suite that ships",
-             .form = Form::kPositional,
-             .required = true,
-             .value = "SUITE"},
-            OutputArgument(&output_)};
+    return {SuiteArgument(&suite_), OutputArgument(&output_)};
   }
 
   ExitCode Run(Console& console) override {

@@ -180,6 +180,48 @@ TEST(Docs, ResultsPageIsWhatTheProgramPrints) {
       << "run: lcab-client reference results > docs/results.md";
 }
 
+// Defect 10 of the benchmark that LCAB follows: the command of its own README did not exist.
+TEST(Docs, EveryCommandOnAPageExists) {
+  std::set<std::string> verbs;
+  for (const auto& verb : MakeVerbs()) verbs.insert(std::string(verb->name()));
+  std::set<std::string> targets;
+  std::istringstream makefile(ReadText("Makefile"));
+  for (std::string line; std::getline(makefile, line);) {
+    if (const size_t colon = line.find(':'); colon != std::string::npos) {
+      targets.insert(line.substr(0, colon));
+    }
+  }
+  int commands = 0;
+  std::vector<std::string> pages = {"README.md"};
+  for (const auto& entry : std::filesystem::directory_iterator("docs")) {
+    pages.push_back(entry.path().string());
+  }
+  for (const std::string& page : pages) {
+    std::istringstream lines(ReadText(page));
+    bool code = false;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("```")) code = !code;
+      if (!code) continue;
+      std::istringstream words(line);
+      std::string program;
+      std::string word;
+      words >> program >> word;
+      if (program == "$") {
+        program = word;
+        words >> word;
+      }
+      if (program.ends_with("lcab-client") && word.find_first_of("[-|V") != 0 && !word.empty()) {
+        EXPECT_TRUE(verbs.contains(word)) << page << ": " << line;
+        ++commands;
+      } else if (program == "make" && !word.empty()) {
+        EXPECT_TRUE(targets.contains(word)) << page << ": " << line;
+        ++commands;
+      }
+    }
+  }
+  EXPECT_GE(commands, 10);
+}
+
 TEST(Docs, EveryVerbHasHelpWithAnExample) {
   for (const auto& verb : MakeVerbs()) {
     EXPECT_NE(verb->summary(), "") << verb->name();

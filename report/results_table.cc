@@ -8,6 +8,8 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lcab/v1/trial.pb.h"
@@ -39,6 +41,13 @@ Tone ToneOf(v1::Outcome outcome) {
   }
 }
 
+// "12" of "jobs/12/trials/3".
+std::string JobOf(const v1::Trial& trial) {
+  std::string_view name = trial.name();
+  name = name.substr(0, name.find("/trials/"));
+  return std::string(name.substr(name.find('/') + 1));
+}
+
 bool IsMeasured(const v1::Trial& trial) {
   return trial.state() == v1::TRIAL_STATE_DONE && trial.result().statistics().samples() > 0;
 }
@@ -54,14 +63,15 @@ std::string IntervalText(const v1::Trial& trial) {
                      SecondsText(statistics.low_seconds()), SecondsText(statistics.high_seconds()));
 }
 
-std::vector<Cell> RowOf(const v1::Trial& trial, bool tera) {
+// The cells of a trial; `with_job` puts its job first.
+std::vector<Cell> RowOf(const v1::Trial& trial, bool tera, bool with_job) {
   const v1::TrialResult& result = trial.result();
   const v1::Statistics& statistics = result.statistics();
   const std::optional<double> rate = Tflops(trial);
   const bool measured = IsMeasured(trial);
   const bool done = trial.state() == v1::TRIAL_STATE_DONE;
   const std::string outcome = done ? Name(result.outcome()) : Name(trial.state());
-  return {
+  std::vector<Cell> cells = {
       Name(trial.spec().pass()),
       suites::KernelLabel(trial.spec().kernel()),
       StrategyText(trial.spec()),
@@ -73,6 +83,8 @@ std::vector<Cell> RowOf(const v1::Trial& trial, bool tera) {
                                         : "",
       Cell(outcome, done ? ToneOf(result.outcome()) : Tone::kFaint),
   };
+  if (with_job) cells.insert(cells.begin(), Cell(JobOf(trial)));
+  return cells;
 }
 
 }  // namespace
@@ -99,30 +111,35 @@ std::string OutcomeCounts(std::span<const v1::Trial> trials) {
 
 std::string ResultsTable(std::span<const v1::Trial> trials, const Terminal& terminal) {
   bool tera = false;
+  std::set<std::string> jobs;
   std::set<double> confidences;
   for (const v1::Trial& trial : trials) {
+    jobs.insert(JobOf(trial));
     tera = tera || Tflops(trial).value_or(0) >= kTeraFrom;
     if (IsMeasured(trial)) confidences.insert(trial.spec().measure().confidence());
   }
   const std::string interval = confidences.size() == 1
                                    ? fmt::format("{:g}% interval", *confidences.begin() * 100)
                                    : std::string("interval");
-  Table table({{"pass"},
-               {.title = "kernel", .may_shrink = true},
-               {.title = "strategy", .may_shrink = true},
-               {.title = tera ? "TFLOP/s" : "GFLOP/s", .align = Align::kRight},
-               {.title = "median", .align = Align::kRight},
-               {.title = interval, .align = Align::kRight},
-               {.title = "samples", .align = Align::kRight},
-               {.title = "error", .align = Align::kRight},
-               {"outcome"}});
+  std::vector<Column> columns = {{"pass"},
+                                 {.title = "kernel", .may_shrink = true},
+                                 {.title = "strategy", .may_shrink = true},
+                                 {.title = tera ? "TFLOP/s" : "GFLOP/s", .align = Align::kRight},
+                                 {.title = "median", .align = Align::kRight},
+                                 {.title = interval, .align = Align::kRight},
+                                 {.title = "samples", .align = Align::kRight},
+                                 {.title = "error", .align = Align::kRight},
+                                 {"outcome"}};
+  const bool with_job = jobs.size() > 1;
+  if (with_job) columns.insert(columns.begin(), {"job"});
+  Table table(std::move(columns));
   const auto spec = [&](size_t i) -> const v1::TrialSpec& { return trials[i].spec(); };
   for (const std::vector<size_t>& group : GroupByProblem(trials.size(), spec)) {
     int64_t area = 0;
     for (const size_t i : group) area = std::max(area, trials[i].result().area());
     table.AddHeading(ProblemHeading(spec(group.front()), area));
     for (const size_t i : group) {
-      table.AddRow(RowOf(trials[i], tera));
+      table.AddRow(RowOf(trials[i], tera, with_job));
       const v1::TrialResult& result = trials[i].result();
       if (!result.reason().empty()) table.AddNote(result.reason(), ToneOf(result.outcome()));
     }

@@ -13,6 +13,7 @@
 namespace lcab::report {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -126,6 +127,14 @@ TEST(ResultsTable, FitsTheTerminalAndGroupsByProblem) {
   EXPECT_THAT(lines[4], HasSubstr("forward"));
   EXPECT_THAT(lines[5], HasSubstr("backward"));
   EXPECT_THAT(text, HasSubstr("8 trials: 7 ok, 1 unsupported"));
+}
+
+TEST(ResultsTable, ResultsOfSeveralJobsSayWhichTheyAreOf) {
+  v1::Trial other = OkTrial();
+  other.set_name("jobs/77/trials/0");
+  EXPECT_THAT(ResultsTable(std::vector{OkTrial(), other}, {}),
+              AllOf(HasSubstr("\n12   forward"), HasSubstr("\n77   forward")));
+  EXPECT_THAT(ResultsTable(std::vector{OkTrial()}, {}), Not(HasSubstr("\n12")));
 }
 
 TEST(ResultsTable, RatesOfFastDevicesAreInTflops) {
