@@ -10,6 +10,10 @@
 namespace lcab::coordinator {
 namespace {
 
+using service::CounterFamily;
+using service::GaugeFamily;
+using service::Raise;
+
 constexpr MetricInfo kTrialsEnded = {"lcab_trials_ended_total", "counter",
                                      "kernel, mask, strategy, pass, outcome",
                                      "Trials that ended, and how."};
@@ -53,27 +57,6 @@ constexpr MetricInfo kList[] = {kTrialsEnded,  kLastRate,        kAttemptsEnded,
                                 kBusyDevices,  kScheduleSeconds, kWalBytes,       kDatabaseBytes,
                                 kTransactions, kChanges,         kFailures,       kWriterBusy,
                                 kBuild};
-
-prometheus::Family<prometheus::Counter>& CounterFamily(prometheus::Registry& registry,
-                                                       const MetricInfo& info) {
-  return prometheus::BuildCounter()
-      .Name(std::string(info.name))
-      .Help(std::string(info.help))
-      .Register(registry);
-}
-
-prometheus::Family<prometheus::Gauge>& GaugeFamily(prometheus::Registry& registry,
-                                                   const MetricInfo& info) {
-  return prometheus::BuildGauge()
-      .Name(std::string(info.name))
-      .Help(std::string(info.help))
-      .Register(registry);
-}
-
-// Raises a counter to a total that is counted elsewhere.
-void Raise(prometheus::Counter& counter, double total) {
-  counter.Increment(std::max(0.0, total - counter.Value()));
-}
 
 }  // namespace
 

@@ -24,16 +24,13 @@
 #include "prometheus/gauge.h"
 #include "prometheus/histogram.h"
 #include "prometheus/registry.h"
+#include "service/metric_info.h"
 
 namespace lcab::coordinator {
 
-// One metric as the documentation lists it.
-struct MetricInfo {
-  std::string_view name;
-  std::string_view type;  // "counter", "gauge", "histogram"
-  std::string_view labels;
-  std::string_view help;
-};
+using service::MetricInfo;
+
+// In the order of the documentation.
 std::span<const MetricInfo> MetricList();
 
 // What a scrape asks the coordinator for.

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
@@ -21,6 +22,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "prometheus/text_serializer.h"
+#include "service/promtool_for_test.h"
 
 namespace lcab::coordinator {
 namespace {
@@ -120,26 +122,8 @@ TEST(Metrics, DocumentationIsTheList) {
   std::ifstream file("docs/metrics.md");
   ASSERT_TRUE(file) << "tests run in the root of the sources";
   const std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  std::string table;
-  for (const MetricInfo& info : MetricList()) {
-    table += fmt::format("| `{}` | {} | {} | {} |\n", info.name, info.type, info.labels, info.help);
-  }
+  const std::string table = service::MetricTable(MetricList());
   EXPECT_THAT(page, HasSubstr(table)) << "docs/metrics.md should hold this:\n" << table;
-}
-
-// The checker of Prometheus, where `make deps-test` has put it.
-std::string FindPromtool() {
-  std::vector<std::string> folders = {"build/tools/bin"};
-  if (const char* tools = std::getenv("LCAB_TOOLS_DIR"))
-    folders.insert(folders.begin(), std::string(tools) + "/bin");
-  if (const char* path = std::getenv("PATH")) {
-    std::istringstream parts{std::string(path)};
-    for (std::string part; std::getline(parts, part, ':');) folders.push_back(part);
-  }
-  for (const std::string& folder : folders) {
-    if (std::filesystem::exists(folder + "/promtool")) return folder + "/promtool";
-  }
-  return "";
 }
 
 class CoreTest : public testing::Test {
@@ -236,19 +220,12 @@ TEST_F(CoreTest, SeriesDoNotGrowWithJobsAndAScrapeIsQuick) {
 }
 
 TEST_F(CoreTest, PromtoolFindsNothingToMend) {
-  const std::string promtool = FindPromtool();
-  if (promtool.empty()) GTEST_SKIP() << "promtool is not installed; make deps-test gets it";
   RunJobs(50);
   core_->Tick();
   core_->metrics().Count(AttemptEnded{.outcome = v1::OUTCOME_CRASHED, .fault = v1::FAULT_KERNEL});
-  const std::string scrape = folder_ + "/scrape";
-  std::ofstream(scrape) << Scrape(core_->metrics());
-  const std::string said = folder_ + "/said";
-  const int status = std::system(
-      fmt::format("'{}' check metrics <'{}' >'{}' 2>&1", promtool, scrape, said).c_str());
-  std::ifstream file(said);
-  EXPECT_EQ(WEXITSTATUS(status), 0)
-      << std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::optional<std::string> said = service::CheckWithPromtool(Scrape(core_->metrics()));
+  if (!said.has_value()) GTEST_SKIP() << "promtool is not installed; make deps-test gets it";
+  EXPECT_EQ(*said, "");
 }
 
 TEST_F(CoreTest, RoundOfSchedulingIsQuickWithTenThousandJobsWaiting) {

@@ -1,7 +1,6 @@
 #include "worker/metrics.h"
 
 #include <string>
-#include <utility>
 
 #include "lcab_version.h"
 #include "suites/enum_names.h"
@@ -9,26 +8,51 @@
 namespace lcab::worker {
 namespace {
 
-prometheus::Counter& AddCounter(prometheus::Registry& registry, const char* name,
-                                const char* help) {
-  return prometheus::BuildCounter().Name(name).Help(help).Register(registry).Add({});
-}
+using service::CounterFamily;
+using service::GaugeFamily;
+using service::MetricInfo;
 
-prometheus::Gauge& AddGauge(prometheus::Registry& registry, const char* name, const char* help) {
-  return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add({});
-}
+constexpr MetricInfo kTrials = {"lcab_worker_trials_ended_total", "counter", "outcome",
+                                "Attempts at trials that ended on this worker, by outcome."};
+constexpr MetricInfo kDeaths = {"lcab_worker_runner_deaths_total", "counter", "fault",
+                                "Runner processes that died at work, by fault."};
+constexpr MetricInfo kConnections = {"lcab_worker_connections_total", "counter", "",
+                                     "Connections to the coordinator that were welcomed."};
+constexpr MetricInfo kStarted = {"lcab_worker_runners_started_total", "counter", "",
+                                 "Runner processes started."};
+constexpr MetricInfo kConnected = {"lcab_worker_connected", "gauge", "",
+                                   "1 while connected to the coordinator."};
+constexpr MetricInfo kStopping = {"lcab_worker_stopping", "gauge", "",
+                                  "1 from SIGTERM until what runs is done."};
+constexpr MetricInfo kHeld = {
+    "lcab_worker_devices_held", "gauge", "",
+    "Devices that assignments hold, those that are being ended among them."};
+constexpr MetricInfo kAssignments = {"lcab_worker_assignments", "gauge", "",
+                                     "Assignments that run here."};
+constexpr MetricInfo kUnacknowledged = {
+    "lcab_worker_unacknowledged_events", "gauge", "",
+    "Events that the coordinator has not stored yet; they are sent again until it has."};
+constexpr MetricInfo kIdle = {"lcab_worker_idle_runners", "gauge", "",
+                              "Runner processes that are kept warm."};
+constexpr MetricInfo kBuild = {"lcab_worker_build_info", "gauge", "version",
+                               "1; the label is the version of the worker."};
+
+constexpr MetricInfo kList[] = {kTrials,         kDeaths,   kConnections, kStarted,
+                                kConnected,      kStopping, kHeld,        kAssignments,
+                                kUnacknowledged, kIdle,     kBuild};
 
 // One counter a value of the enumeration, by number; the unspecified one has none.
 template <typename Enum>
-std::vector<prometheus::Counter*> AddByValue(prometheus::Registry& registry, const char* name,
-                                             const char* help, const char* label) {
-  auto& family = prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+std::vector<prometheus::Counter*> AddByValue(prometheus::Registry& registry,
+                                             const MetricInfo& info) {
+  auto& family = CounterFamily(registry, info);
   const auto* type = google::protobuf::GetEnumDescriptor<Enum>();
   std::vector<prometheus::Counter*> counters;
   for (int n = 0; n < type->value_count(); ++n) {
     const int number = type->value(n)->number();
     if (number >= static_cast<int>(counters.size())) counters.resize(number + 1, nullptr);
-    if (number != 0) counters[number] = &family.Add({{label, suites::EnumName(*type, number)}});
+    if (number == 0) continue;
+    counters[number] = &family.Add({{std::string(info.labels), suites::EnumName(*type, number)}});
   }
   return counters;
 }
@@ -39,52 +63,34 @@ void Increment(const std::vector<prometheus::Counter*>& counters, int value) {
   }
 }
 
-void RaiseTo(prometheus::Counter& counter, int64_t total) {
-  const double more = static_cast<double>(total) - counter.Value();
-  if (more > 0) counter.Increment(more);
-}
-
 }  // namespace
+
+std::span<const MetricInfo> MetricList() { return kList; }
 
 Metrics::Metrics()
     : registry_(std::make_shared<prometheus::Registry>()),
-      trials_(AddByValue<v1::Outcome>(*registry_, "lcab_worker_trials_total",
-                                      "Attempts at trials that ended here, by outcome.",
-                                      "outcome")),
-      deaths_(AddByValue<v1::Fault>(*registry_, "lcab_worker_runner_deaths_total",
-                                    "Runner processes that died at work, by fault.", "fault")),
-      connections_(AddCounter(*registry_, "lcab_worker_connections_total",
-                              "Connections to the coordinator that were welcomed.")),
-      runners_started_(
-          AddCounter(*registry_, "lcab_worker_runners_started_total", "Runner processes started.")),
-      connected_(
-          AddGauge(*registry_, "lcab_worker_connected", "1 while connected to the coordinator.")),
-      draining_(AddGauge(*registry_, "lcab_worker_draining", "1 while nothing new is taken.")),
-      devices_(AddGauge(*registry_, "lcab_worker_devices", "Devices of this worker.")),
-      busy_devices_(AddGauge(*registry_, "lcab_worker_busy_devices",
-                             "Devices of this worker that an assignment uses.")),
-      assignments_(AddGauge(*registry_, "lcab_worker_assignments", "Assignments that run here.")),
-      unacknowledged_(AddGauge(*registry_, "lcab_worker_unacknowledged_events",
-                               "Events that the coordinator has not acknowledged.")),
-      idle_runners_(AddGauge(*registry_, "lcab_worker_idle_runners",
-                             "Runner processes that are kept warm.")) {
-  const BuildInfo build = GetBuildInfo();
-  prometheus::BuildGauge()
-      .Name("lcab_build_info")
-      .Help("Always 1; the labels say what this program was built from.")
-      .Register(*registry_)
-      .Add({{"version", std::string(build.version)}, {"commit", std::string(build.commit)}})
-      .Set(1);
+      trials_(AddByValue<v1::Outcome>(*registry_, kTrials)),
+      deaths_(AddByValue<v1::Fault>(*registry_, kDeaths)),
+      connections_(CounterFamily(*registry_, kConnections).Add({})),
+      runners_started_(CounterFamily(*registry_, kStarted).Add({})),
+      connected_(GaugeFamily(*registry_, kConnected).Add({})),
+      stopping_(GaugeFamily(*registry_, kStopping).Add({})),
+      devices_held_(GaugeFamily(*registry_, kHeld).Add({})),
+      assignments_(GaugeFamily(*registry_, kAssignments).Add({})),
+      unacknowledged_(GaugeFamily(*registry_, kUnacknowledged).Add({})),
+      idle_runners_(GaugeFamily(*registry_, kIdle).Add({})) {
+  GaugeFamily(*registry_, kBuild).Add({{"version", std::string(GetBuildInfo().version)}}).Set(1);
 }
 
 void Metrics::CountTrial(v1::Outcome outcome) { Increment(trials_, outcome); }
 void Metrics::CountRunnerDeath(v1::Fault fault) { Increment(deaths_, fault); }
-void Metrics::SetConnections(int64_t total) { RaiseTo(connections_, total); }
-void Metrics::SetRunnersStarted(int64_t total) { RaiseTo(runners_started_, total); }
 
-void Metrics::SetDevices(int total, int busy) {
-  devices_.Set(total);
-  busy_devices_.Set(busy);
+void Metrics::SetConnections(int64_t total) {
+  service::Raise(connections_, static_cast<double>(total));
+}
+
+void Metrics::SetRunnersStarted(int64_t total) {
+  service::Raise(runners_started_, static_cast<double>(total));
 }
 
 }  // namespace lcab::worker

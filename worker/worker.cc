@@ -268,10 +268,10 @@ void Worker::Keep() {
     metrics_.SetAssignments(static_cast<int>(assignments_.size()));
     lock.unlock();
     finished.clear();  // their threads are at their end
-    metrics_.SetDevices(static_cast<int>(inventory_.devices.size()), leases_.held());
+    metrics_.SetDevicesHeld(leases_.held());
     metrics_.SetConnected(session_->connected());
     metrics_.SetConnections(session_->connections());
-    metrics_.SetDraining(draining_);
+    metrics_.SetStopping(draining_);
     metrics_.SetUnacknowledgedEvents(outbox_->unacknowledged());
     metrics_.SetIdleRunners(pool_.idle());
     metrics_.SetRunnersStarted(pool_.started());
