@@ -99,6 +99,10 @@ absl::Status Coordinator::Listen(const CoordinatorOptions& options) {
         "with --listen",
         options.listen));
   }
+  for (const char* name : {v1::Jobs::service_full_name(), v1::Results::service_full_name(),
+                           v1::Fleet::service_full_name(), v1::WorkerStream::service_full_name()}) {
+    server_->GetHealthCheckService()->SetServingStatus(name, true);
+  }
   address_ = options.listen;
   if (!local) {
     const auto host_port = service::ParseHostPort(options.listen);

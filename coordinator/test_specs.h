@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "coordinator/submission.h"
+#include "fmt/format.h"
+#include "lcab/v1/jobs.pb.h"
 #include "lcab/v1/trial.pb.h"
 
 namespace lcab::coordinator {
@@ -60,6 +62,26 @@ inline v1::TrialResult MakeResult(v1::Outcome outcome, v1::Fault fault = v1::FAU
     result.mutable_statistics()->set_median_seconds(1e-3);
   }
   return result;
+}
+
+// What runners come to.
+inline const v1::TrialResult kOk = MakeResult(v1::OUTCOME_OK);
+inline const v1::TrialResult kKilled =
+    MakeResult(v1::OUTCOME_CRASHED, v1::FAULT_INFRASTRUCTURE,
+               "the runner was killed from outside (SIGKILL)", 0);
+inline const v1::TrialResult kSegfault =
+    MakeResult(v1::OUTCOME_CRASHED, v1::FAULT_KERNEL, "the runner died of SIGSEGV", 0);
+
+// An attempt, and those of a trial, as texts that can be compared.
+inline std::string Shown(v1::Outcome outcome, v1::Fault fault, bool counted) {
+  return fmt::format("{}/{}/{}", v1::Outcome_Name(outcome), v1::Fault_Name(fault), counted);
+}
+inline std::vector<std::string> Attempts(const v1::Trial& trial) {
+  std::vector<std::string> shown;
+  for (const v1::Attempt& attempt : trial.attempts()) {
+    shown.push_back(Shown(attempt.outcome(), attempt.fault(), attempt.counted()));
+  }
+  return shown;
 }
 
 }  // namespace lcab::coordinator
