@@ -248,8 +248,8 @@ TEST(TruthStoreTest, WhatIsAllowedIsAFewRoundingsOnEveryDistribution) {
       for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
         for (const TruthRow& row : *store.Get(pass, index, Soon()).value()) {
           if (row.tensor == Tensor::kLse || row.scale == 0) continue;
-          // 3 x 2^-8 x 2 in bf16; in fp32 logits reach a thousand.
-          EXPECT_LT(row.allowed / row.scale, dtype == DType::kBFloat16 ? 0.025 : 4e-4)
+          // 3 x 2^-8 x 2 in bf16; in fp32 12 roundings of logits that reach a thousand.
+          EXPECT_LT(row.allowed / row.scale, dtype == DType::kBFloat16 ? 0.025 : 1.5e-3)
               << Name(row.tensor) << " " << row.token << " " << Name(row.distribution);
         }
       }

@@ -32,8 +32,10 @@ double Distance(const std::vector<double>& a, const std::vector<double>& b) {
 // over any number of tokens.
 constexpr double kBeneathRange = 0x1p-100;
 
-// Half a unit in the last place: no kernel is asked to be better than its output's rounding.
-double UnitRoundoff(DType dtype) { return dtype == DType::kBFloat16 ? 0x1p-9 : 0x1p-24; }
+// No kernel is asked to be better than this: the rounding of a bf16 output, or a few roundings of
+// fp32, in which sums run and exponentials are computed.
+constexpr double kFewRoundings = 4 * 0x1p-24;
+double LeastError(DType dtype) { return dtype == DType::kBFloat16 ? 0x1p-9 : kFewRoundings; }
 
 Draft MakeDraft(Tensor tensor, int64_t head, int64_t token, std::vector<double> exact, double terms,
                 const std::vector<double>& emulated) {
@@ -53,7 +55,7 @@ void SetAllowed(std::vector<Draft>& drafts, Tensor tensor, DType dtype, double l
   for (const Draft& draft : drafts) {
     if (draft.row.tensor == tensor) largest = std::max(largest, draft.row.scale);
   }
-  double worst = std::max(UnitRoundoff(dtype), 2 * UnitRoundoff(DType::kFloat32) * lse);
+  double worst = std::max(LeastError(dtype), kFewRoundings * lse);
   for (Draft& draft : drafts) {
     if (draft.row.tensor != tensor || draft.row.scale == 0) continue;
     // Weights that fp32 cannot hold become 0, so an error may be all of a row that is made of them:
@@ -66,9 +68,16 @@ void SetAllowed(std::vector<Draft>& drafts, Tensor tensor, DType dtype, double l
   }
 }
 
-// LSE is compared absolutely: 2e-4 covers exponentials of low precision, and the second term fp32's
-// rounding of large values.
-double AllowedLse(double lse) { return std::isinf(lse) ? 0 : 2e-4 + 0x1p-23 * std::abs(lse); }
+// LSE is compared absolutely: 2e-4 covers exponentials of low precision, the second term fp32's
+// rounding of large values, and the emulation's worst error what logits of large summands suffer.
+void SetAllowedLse(std::vector<Draft>& drafts) {
+  double worst = 0;
+  for (const Draft& draft : drafts) worst = std::max(worst, draft.emulated_error);
+  for (Draft& draft : drafts) {
+    const double lse = draft.row.values[0];
+    draft.row.allowed = std::isinf(lse) ? 0 : 2e-4 + 0x1p-21 * std::abs(lse) + kSlack * worst;
+  }
+}
 
 class HeadTruth {
  public:
@@ -94,11 +103,12 @@ class HeadTruth {
                      .head = first_head_ + head,
                      .token = token,
                      .values = {exact.lse},
-                     .allowed = AllowedLse(exact.lse),
                      .scale = 1};
+      if (exact.lse != working.lse) lses[n].emulated_error = std::abs(exact.lse - working.lse);
       outs[n] = MakeDraft(Tensor::kOut, first_head_ + head, token, std::move(exact.out),
                           exact.terms, working.out);
     });
+    SetAllowedLse(lses);
     double largest_lse = 0;
     for (const Draft& draft : lses) Note(draft.row.values[0], &largest_lse);
     SetAllowed(outs, Tensor::kOut, inputs_.problem.dtype, largest_lse);

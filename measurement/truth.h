@@ -4,7 +4,9 @@
 // The yardstick is an emulation of such a kernel on the same rows: with rho the largest error of
 // the emulation among a head's rows, relative to the size of what each row adds up (its norm, or
 // the root of the sum of its terms' squares where terms cancel), a row may be off by kSlack * rho
-// times that size.
+// times that size. rho is at least the rounding of a bf16 output, or four roundings of fp32, and
+// four roundings of fp32 times the largest LSE, which is what weights suffer from large logits. The
+// LSE may be off by 2e-4 + 2^-21 of it, and kSlack times the emulation's worst error.
 
 #ifndef LCAB_MEASUREMENT_TRUTH_H_
 #define LCAB_MEASUREMENT_TRUTH_H_
