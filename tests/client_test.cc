@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <signal.h>
 
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -29,9 +28,7 @@ constexpr char kTwoKernels[] =
 class ClientTest : public testing::Test {
  protected:
   std::string Write(const std::string& suite, const std::string& name = "suite.yaml") const {
-    const std::string path = fleet_.folder() + "/" + name;
-    std::ofstream(path) << suite;
-    return path;
+    return fleet_.Write(name, suite);
   }
   ClientResult RunSuite(const std::string& suite, std::vector<std::string> more = {}) {
     std::vector<std::string> words = {"run", Write(suite), "--db", fleet_.db()};

@@ -89,9 +89,9 @@ Fleet::~Fleet() {
 
 std::string Fleet::address() const { return "unix:" + folder_ + "/socket"; }
 
-std::unique_ptr<worker::ChildProcess> Fleet::Start(const std::string& program,
-                                                   const std::vector<std::string>& words,
-                                                   const std::string& output) {
+std::unique_ptr<worker::ChildProcess> Fleet::StartProgram(const std::string& program,
+                                                          const std::vector<std::string>& words,
+                                                          const std::string& output) {
   const std::string path = folder_ + "/" + output;
   const worker::FileDescriptor file(
       open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
@@ -104,7 +104,7 @@ std::unique_ptr<worker::ChildProcess> Fleet::Start(const std::string& program,
 void Fleet::StartCoordinator(const std::vector<std::string>& flags) {
   std::vector<std::string> words = {"--listen", address(), "--db", db(), "--metrics-listen", ""};
   words.insert(words.end(), flags.begin(), flags.end());
-  coordinator_ = Start("lcab-coordinator", words, "coordinator.log");
+  coordinator_ = StartProgram("lcab-coordinator", words, "coordinator.log");
   EXPECT_TRUE(link_->WaitForConnection(kPatience)) << "the coordinator does not answer";
 }
 
@@ -115,7 +115,7 @@ void Fleet::StartWorker(const std::string& name, int slots, const std::vector<st
                                     "--state-dir",      folder_ + "/state-" + name,
                                     "--metrics-listen", ""};
   words.insert(words.end(), flags.begin(), flags.end());
-  workers_[name] = Start("lcab-worker", words, name + ".log");
+  workers_[name] = StartProgram("lcab-worker", words, name + ".log");
   if (coordinator_ == nullptr) return;
   EXPECT_TRUE(Eventually([&] {
     v1::ListWorkersResponse response;
@@ -252,7 +252,7 @@ ClientResult Fleet::Client(const std::vector<std::string>& words) {
 
 std::unique_ptr<worker::ChildProcess> Fleet::StartClient(const std::vector<std::string>& words,
                                                          const std::string& output) {
-  return Start("lcab-client", words, output);
+  return StartProgram("lcab-client", words, output);
 }
 
 std::string Fleet::Read(const std::string& file) const {
@@ -260,6 +260,12 @@ std::string Fleet::Read(const std::string& file) const {
   std::ostringstream text;
   text << stream.rdbuf();
   return text.str();
+}
+
+std::string Fleet::Write(const std::string& file, const std::string& text) const {
+  std::string path = folder_ + "/" + file;
+  std::ofstream(path, std::ios::binary) << text;
+  return path;
 }
 
 }  // namespace lcab::tests

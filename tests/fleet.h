@@ -81,13 +81,15 @@ class Fleet {
   // Started only; `output` is read once it has ended.
   std::unique_ptr<worker::ChildProcess> StartClient(const std::vector<std::string>& words,
                                                     const std::string& output);
+  // Any of our programs, with exactly these words; what it prints goes to the file `output`.
+  std::unique_ptr<worker::ChildProcess> StartProgram(const std::string& program,
+                                                     const std::vector<std::string>& words,
+                                                     const std::string& output);
+  // Files of the fleet's folder, by name.
   std::string Read(const std::string& file) const;
+  std::string Write(const std::string& file, const std::string& text) const;  // returns its path
 
  private:
-  std::unique_ptr<worker::ChildProcess> Start(const std::string& program,
-                                              const std::vector<std::string>& words,
-                                              const std::string& output);
-
   std::string folder_;
   std::unique_ptr<client::CoordinatorLink> link_;
   std::unique_ptr<worker::ChildProcess> coordinator_;

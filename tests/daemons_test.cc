@@ -1,0 +1,162 @@
+// The daemons as docs/run.md starts them: over TCP, with their metrics and health.
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "httplib.h"
+#include "service/promtool_for_test.h"
+#include "tests/fleet.h"
+
+namespace lcab::tests {
+namespace {
+
+using testing::HasSubstr;
+
+// The number that follows `label` in what a program printed; 0 until it is there.
+int NumberAfter(const std::string& text, const std::string& label) {
+  const size_t at = text.find(label);
+  return at == std::string::npos ? 0 : std::atoi(text.c_str() + at + label.size());
+}
+
+class DaemonsTest : public testing::Test {
+ protected:
+  // A coordinator and two workers, each on ports of its own choice.
+  void SetUp() override {
+    coordinator_ = fleet_.StartProgram(
+        "lcab-coordinator",
+        {"--listen", "127.0.0.1:0", "--db", fleet_.db(), "--metrics-listen", "127.0.0.1:0"},
+        "coordinator.log");
+    const int port = WaitForNumber("coordinator.log", "listening on 127.0.0.1:");
+    coordinator_metrics_ = WaitForNumber("coordinator.log", "metrics on port ");
+    server_ = fmt::format("127.0.0.1:{}", port);
+    for (int n = 0; n < 2; ++n) {
+      const std::string name = fmt::format("w{}", n + 1);
+      workers_[n] = fleet_.StartProgram(
+          "lcab-worker",
+          {"--coordinator", server_, "--name", name, "--cpu-slots", "1", "--state-dir",
+           fleet_.folder() + "/" + name, "--metrics-listen", "127.0.0.1:0"},
+          name + ".log");
+      worker_metrics_[n] = WaitForNumber(name + ".log", "metrics port=");
+    }
+  }
+  void TearDown() override {
+    for (auto& worker : workers_) worker->Signal(SIGTERM);
+    for (auto& worker : workers_) EXPECT_EQ(CodeOf(*worker), 0);
+    coordinator_->Signal(SIGTERM);
+    EXPECT_EQ(CodeOf(*coordinator_), 0);
+  }
+  int WaitForNumber(const std::string& log, const std::string& label) {
+    int number = 0;
+    EXPECT_TRUE(Eventually([&] { return (number = NumberAfter(fleet_.Read(log), label)) > 0; }))
+        << label;
+    return number;
+  }
+  static std::string Get(int port, const std::string& path, int status = 200) {
+    httplib::Client client("127.0.0.1", port);
+    client.set_read_timeout(10);
+    const auto reply = client.Get(path);
+    if (!reply) {
+      ADD_FAILURE() << path << ": no answer";
+      return {};
+    }
+    EXPECT_EQ(reply->status, status) << reply->body;
+    return reply->body;
+  }
+
+  Fleet fleet_;
+  std::unique_ptr<worker::ChildProcess> coordinator_;
+  std::unique_ptr<worker::ChildProcess> workers_[2];
+  std::string server_;
+  int coordinator_metrics_ = 0;
+  int worker_metrics_[2] = {0, 0};
+  int failures_ = 0;
+};
+
+TEST_F(DaemonsTest, AJobRunsOnBothWorkersAndEveryMetricPassesPromtool) {
+  const std::string suite = fleet_.Write(
+      "suite.yaml",
+      Fleet::Suite("  - shape: {q_heads: 2, head_dim: 32, dtype: bf16}\n    seq_len: [128, 256]\n"
+                   "    mask: causal\n    kernel: [cpu_tiled, test_unsupported]\n"
+                   "  - shape: {q_heads: 2, head_dim: 32, dtype: bf16}\n    seq_len: 128\n"
+                   "    mask: causal\n    kernel: cpu_tiled\n    strategy: ring\n    ranks: 2\n"));
+  const ClientResult watched = fleet_.Client({"submit", suite, "--watch", "--server", server_});
+  EXPECT_EQ(watched.code, 0) << watched.out;
+  const ClientResult results = fleet_.Client({"results", "--output", "json", "--server", server_});
+  const auto rows = nlohmann::json::parse(results.out, nullptr, false);
+  ASSERT_EQ(rows.size(), 5u) << results.out;
+
+  for (const int port : {coordinator_metrics_, worker_metrics_[0], worker_metrics_[1]}) {
+    EXPECT_EQ(Get(port, "/healthz"), "ok\n");
+    const std::optional<std::string> said = service::CheckWithPromtool(Get(port, "/metrics"));
+    EXPECT_EQ(said.value_or(""), "");
+  }
+  EXPECT_THAT(Get(coordinator_metrics_, "/metrics"), HasSubstr("lcab_worker_up{worker=\"w1\"} 1"));
+  EXPECT_THAT(Get(worker_metrics_[0], "/metrics"), HasSubstr("lcab_worker_connected 1"));
+}
+
+// In the spirit of case D3: liveness is answered while every core is busy with a trial.
+TEST_F(DaemonsTest, HealthIsAnsweredWhileTheMachineIsBusy) {
+  std::atomic<bool> over = false;
+  std::vector<std::thread> spinners;
+  for (unsigned n = 0; n < 2 * std::thread::hardware_concurrency(); ++n) {
+    spinners.emplace_back([&over] {
+      while (!over) {
+      }
+    });
+  }
+  const std::string suite = fleet_.Write(
+      "suite.yaml",
+      Fleet::Suite("  - shape: {q_heads: 2, head_dim: 32, dtype: bf16}\n    seq_len: 1024\n"
+                   "    mask: full\n    kernel: cpu_reference\n",
+                   "{min_samples: 1000, max_samples: 1000, max_time: 4s, timeout: 120s}"));
+  auto watching =
+      fleet_.StartClient({"submit", suite, "--watch", "--server", server_}, "watch.out");
+  int answers = 0;
+  while (!watching->TryReap().has_value()) {
+    for (const int port : worker_metrics_) EXPECT_EQ(Get(port, "/healthz"), "ok\n");
+    ++answers;
+  }
+  over = true;
+  for (std::thread& spinner : spinners) spinner.join();
+  EXPECT_EQ(CodeOf(*watching), 0) << fleet_.Read("watch.out");
+  EXPECT_GT(answers, 10);
+}
+
+TEST_F(DaemonsTest, ADaemonThatCannotStartSaysWhyAndHowToMendIt) {
+  const auto fails = [&](const std::string& program, const std::vector<std::string>& words) {
+    const std::string output = fmt::format("failed-{}.out", ++failures_);
+    const auto process = fleet_.StartProgram(program, words, output);
+    EXPECT_NE(CodeOf(*process), 0);
+    return fleet_.Read(output);
+  };
+  EXPECT_THAT(fails("lcab-worker", {"--coordinator", server_, "--name", "w1", "--state-dir",
+                                    fleet_.folder() + "/w1"}),
+              HasSubstr("another worker uses the state folder"));
+  EXPECT_THAT(fails("lcab-worker", {"--coordinator", server_, "--name", "w3", "--state-dir",
+                                    fleet_.folder() + "/w3", "--metrics-listen",
+                                    fmt::format("127.0.0.1:{}", worker_metrics_[0])}),
+              HasSubstr("--metrics-listen"));
+  EXPECT_THAT(fails("lcab-worker", {"--name", "W 3"}), HasSubstr("is no name for a worker"));
+  EXPECT_THAT(
+      fails("lcab-worker", {"--runner", "/no/such/runner", "--state-dir", fleet_.folder() + "/w4"}),
+      HasSubstr("--runner"));
+  EXPECT_THAT(fails("lcab-worker", {"--cpu-slots", "0", "--state-dir", fleet_.folder() + "/w5"}),
+              HasSubstr("a worker has 1 to"));
+  EXPECT_THAT(fails("lcab-coordinator", {"--listen", server_, "--db", fleet_.folder() + "/other.db",
+                                         "--metrics-listen", ""}),
+              HasSubstr("--listen"));
+}
+
+}  // namespace
+}  // namespace lcab::tests
