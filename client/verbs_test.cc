@@ -222,6 +222,26 @@ TEST(Docs, EveryCommandOnAPageExists) {
   EXPECT_GE(commands, 10);
 }
 
+TEST(Docs, EveryLinkOfAPageLeadsSomewhere) {
+  std::vector<std::filesystem::path> pages = {"README.md", "CONTRIBUTING.md", "cmake/README.md"};
+  for (const auto& entry : std::filesystem::recursive_directory_iterator("docs")) {
+    if (entry.path().extension() == ".md") pages.push_back(entry.path());
+  }
+  int links = 0;
+  for (const std::filesystem::path& page : pages) {
+    const std::string text = ReadText(page.string());
+    for (size_t at = text.find("]("); at != std::string::npos; at = text.find("](", at + 1)) {
+      std::string target = text.substr(at + 2, text.find(')', at) - at - 2);
+      target = target.substr(0, target.find('#'));
+      // A space: a lambda in a piece of code.
+      if (target.empty() || target.find_first_of(": ") != std::string::npos) continue;
+      EXPECT_TRUE(std::filesystem::exists(page.parent_path() / target)) << page << ": " << target;
+      ++links;
+    }
+  }
+  EXPECT_GE(links, 20);
+}
+
 TEST(Docs, EveryVerbHasHelpWithAnExample) {
   for (const auto& verb : MakeVerbs()) {
     EXPECT_NE(verb->summary(), "") << verb->name();
