@@ -84,7 +84,8 @@ absl::StatusOr<bool> Sampler::Vote(const absl::Status& status, const v1::BatchRe
                                    absl::Time deadline) {
   const bool begins = !begun_;
   begun_ = true;
-  const Verdict verdict = votes_.Hold(
+  if (options_.on_vote != nullptr) options_.on_vote();
+  verdict_ = votes_.Hold(
       begins ? "begin" : "batch", status, report.SerializeAsString(), deadline,
       [&](std::span<const std::string> contents) -> absl::StatusOr<std::string> {
         if (begins) return planner_.First().SerializeAsString();
@@ -98,9 +99,8 @@ absl::StatusOr<bool> Sampler::Vote(const absl::Status& status, const v1::BatchRe
         if (!order.ok()) return order.status();
         return order->SerializeAsString();
       });
-  failed_rank_ = verdict.rank;
-  if (!verdict.status.ok()) return verdict.status;
-  if (!order_.ParseFromString(verdict.content)) {
+  if (!verdict_.status.ok()) return verdict_.status;
+  if (!order_.ParseFromString(verdict_.content)) {
     return absl::InternalError("rank 0's order for the next batch cannot be read");
   }
   return order_.iterations() == 0;
@@ -128,11 +128,11 @@ absl::StatusOr<bool> Sampler::RunBatch() {
   absl::StatusOr<bool> done = Vote(status, report, deadline);
   if (!done.ok()) return done;
   if (votes_.rank() == 0) TellProgress();
-  // Outputs are still those of the last iteration: a fault that only it has is seen too.
-  if (*done && inputs_ >= 0) {
-    if (absl::Status s = contestant_.Keep(kLastSlot, inputs_, deadline); !s.ok()) return s;
-  }
   return done;
+}
+
+absl::Status Sampler::KeepLast(absl::Time deadline) {
+  return inputs_ < 0 ? absl::OkStatus() : contestant_.Keep(kLastSlot, inputs_, deadline);
 }
 
 void Sampler::TellProgress() {

@@ -60,6 +60,8 @@ struct SamplerOptions {
   std::function<void(absl::Duration)> pause;  // default: sleeps
   // By when what is started now must be over; asked anew for each batch.
   std::function<absl::Time()> deadline;
+  // Before this rank waits for the others at a vote.
+  std::function<void()> on_vote;
   // Rank 0, about five times a second: samples so far and their median.
   std::function<void(int64_t samples, double median_seconds)> on_progress;
   // Test hook: what this rank claims to have spent, after so many timed iterations.
@@ -74,8 +76,12 @@ class Sampler {
   // One batch and its vote: true when the trial has been sampled. The status is the verdict of all
   // ranks, the same on each.
   absl::StatusOr<bool> RunBatch();
-  // Whose failure the last status was; -1: nobody's in particular.
-  int failed_rank() const { return failed_rank_; }
+  // The verdict that the last status was of.
+  const Verdict& verdict() const { return verdict_; }
+
+  // After the last batch: keeps rows of its output, so that a fault that only it has is seen too.
+  // Concerns this rank alone.
+  absl::Status KeepLast(absl::Time deadline);
 
   // After the last batch, on every rank.
   v1::StopReason stop_reason() const { return order_.stop(); }
@@ -101,7 +107,7 @@ class Sampler {
   int64_t timed_ = 0;
   absl::Duration elapsed_;
   absl::Time told_progress_ = absl::InfinitePast();
-  int failed_rank_ = -1;
+  Verdict verdict_;
 };
 
 // The order in which round number `round` visits `count` trials: the same on every rank.

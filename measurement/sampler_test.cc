@@ -88,7 +88,7 @@ absl::Status SampleAlone(Sampler& sampler) {
   while (true) {
     const absl::StatusOr<bool> done = sampler.RunBatch();
     if (!done.ok()) return done.status();
-    if (*done) return absl::OkStatus();
+    if (*done) return sampler.KeepLast(absl::InfiniteFuture());
   }
 }
 
@@ -398,7 +398,7 @@ TEST(SamplerTest, FailureOfOneRankIsTheStatusOfAll) {
   const auto statuses = SampleTogether(
       contestants, [](int, SamplerOptions&) {},
       [&](int rank, const Sampler& sampler) {
-        failed_ranks[static_cast<size_t>(rank)] = sampler.failed_rank();
+        failed_ranks[static_cast<size_t>(rank)] = sampler.verdict().rank;
       });
   EXPECT_THAT(statuses, Each(absl::InternalError("kernel failed")));
   EXPECT_THAT(failed_ranks, Each(1));

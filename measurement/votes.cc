@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -68,6 +69,7 @@ Verdict Votes::Preside(std::string_view topic, const absl::Status& status, std::
     const auto index = static_cast<size_t>(rank);
     // Once one is missing the time is up: what the others have said counts, they are not waited
     // for.
+    if (!statuses[index - 1].ok()) deadline = std::min(deadline, absl::Now() + kFailureGrace);
     const absl::StatusOr<std::string> bytes =
         rendezvous_->Get(KeyOf(fmt::format("ballot/{}", rank)), deadline);
     v1::Ballot ballot;
@@ -122,16 +124,16 @@ Verdict Votes::Hold(std::string_view topic, const absl::Status& status, std::str
   ballot.set_content(std::move(content));
   const absl::Status put =
       rendezvous_->Put(KeyOf(fmt::format("ballot/{}", rank_)), ballot.SerializeAsString());
-  if (!put.ok()) return {status.ok() ? put : status, rank_, ""};
+  if (!put.ok()) return {status.ok() ? put : status, rank_, "", /*heard=*/false};
   const absl::StatusOr<std::string> bytes =
       rendezvous_->Get(KeyOf("verdict"), deadline + kVerdictGrace);
   if (absl::IsDeadlineExceeded(bytes.status())) {
     return {status.ok()
                 ? absl::DeadlineExceededError(fmt::format("rank 0 gave no verdict on '{}'", topic))
                 : status,
-            status.ok() ? 0 : rank_, ""};
+            status.ok() ? 0 : rank_, "", /*heard=*/false};
   }
-  if (!bytes.ok()) return {bytes.status(), -1, ""};
+  if (!bytes.ok()) return {bytes.status(), -1, "", /*heard=*/false};
   v1::Verdict verdict;
   if (!verdict.ParseFromString(*bytes)) {
     return {absl::InternalError(

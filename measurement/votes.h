@@ -23,12 +23,16 @@ struct Verdict {
   absl::Status status;  // of the vote: ok when every rank's was
   int rank = -1;        // whose failure the status is; -1 when there is none
   std::string content;  // what rank 0 decided
+  bool heard = true;    // rank 0's verdict was heard, so that rank 0 knows it too
 };
 
 // Which of several failures is the cause. A rank that lost its peer reports DeadlineExceeded,
 // Unavailable or Aborted as a consequence, so those give way to any other, and to each other in
 // this order; among equals the lowest rank counts. -1 when all are ok.
 int CauseAmong(std::span<const absl::Status> statuses);
+
+// A rank may come late to a vote, but not for long to one that has failed.
+inline constexpr absl::Duration kFailureGrace = absl::Seconds(5);
 
 class Votes {
  public:
@@ -43,7 +47,8 @@ class Votes {
   // All ranks must hold the same votes in the same order: Internal otherwise. `status` is how this
   // rank fares: whatever it is, it is told to the others, so that nobody waits for a rank that
   // failed. A rank that gives no ballot until the deadline makes it DeadlineExceeded for all, with
-  // the rank named; Aborted when the attempt was aborted.
+  // the rank named; once a failure is known, the others have kFailureGrace left. Aborted when the
+  // attempt was aborted.
   Verdict Hold(std::string_view topic, const absl::Status& status, std::string content,
                absl::Time deadline, const Decide& decide = nullptr);
 

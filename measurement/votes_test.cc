@@ -99,6 +99,19 @@ TEST(VotesTest, RankThatDoesNotComeIsNamedToTheOthers) {
   EXPECT_EQ(verdict.rank, 2);
 }
 
+TEST(VotesTest, FailureThatIsKnownShortensTheWaitForTheOthers) {
+  FakeRendezvous rendezvous;
+  rendezvous.Expire();
+  Votes zero(0, 3, "t0", &rendezvous);
+  const absl::Time deadline = absl::Now() + absl::Hours(1);
+  const Verdict verdict =
+      zero.Hold("batch", absl::UnavailableError("rank 1 closed the connection"), "", deadline);
+  EXPECT_LE(rendezvous.deadline("t0/vote/1/ballot/1"), absl::Now() + kFailureGrace);
+  EXPECT_LE(rendezvous.deadline("t0/vote/1/ballot/2"), absl::Now() + kFailureGrace);
+  // Rank 1 is silent: a better cause than the rank that noticed.
+  EXPECT_EQ(verdict.rank, 1);
+}
+
 TEST(VotesTest, OtherRanksWaitLongerThanRankZeroDoes) {
   FakeRendezvous rendezvous;
   const absl::Time deadline = Soon();
@@ -117,6 +130,7 @@ TEST(VotesTest, SilentRankZeroIsNamed) {
   EXPECT_THAT(std::string(verdict.status.message()),
               HasSubstr("rank 0 gave no verdict on 'ready'"));
   EXPECT_EQ(verdict.rank, 0);
+  EXPECT_FALSE(verdict.heard);
 }
 
 TEST(VotesTest, RanksThatHaveComeApartAreTold) {

@@ -336,6 +336,29 @@ TEST(RunnerProcessTest, TrialThatTakesTooLongIsTimedOutOnAllRanksAndTheNextOneRu
   EXPECT_THAT(outcome.done, Each(Optional(std::string())));
 }
 
+TEST(RunnerProcessTest, RankThatStandsStillIsNamedAndTheOthersAreNotBlamed) {
+  FakeWorker worker(2, FakeWorker::Kind::kProcesses);
+  v1::TrialSpec trial = MakeTrial(2, 256, v1::PASS_FORWARD);
+  trial.mutable_measure()->set_precision(1e-9);
+  trial.mutable_measure()->set_max_samples(1'000'000'000);
+  *trial.mutable_measure()->mutable_max_time() = ToProto(absl::Minutes(10));
+  *trial.mutable_measure()->mutable_timeout() = ToProto(absl::Seconds(3));
+  std::atomic<bool> stopped = false;
+  const CohortOutcome outcome =
+      worker.Run(CohortOf({trial}), {}, [&](int rank, const v1::FromRunner& message) {
+        if (rank == 0 && message.progress().samples() > 0 && !stopped.exchange(true)) {
+          worker.Kill(1, SIGSTOP);
+        }
+        if (rank == 0 && message.has_completed()) worker.Kill(1, SIGKILL);
+      });
+  ASSERT_EQ(outcome.results.size(), 1U);
+  const v1::TrialResult& result = outcome.results.at(0);
+  EXPECT_EQ(result.outcome(), v1::OUTCOME_TIMED_OUT) << result.reason();
+  EXPECT_EQ(result.rank(), 1);
+  EXPECT_EQ(outcome.result_rank.at(0), 0);
+  EXPECT_THAT(outcome.done[0], Optional(std::string()));
+}
+
 TEST(RunnerProcessTest, MemoryLimitMakesAGreedyKernelOutOfMemoryAndTheNextTrialRuns) {
   if (!GetBuildInfo().sanitizers.empty()) GTEST_SKIP() << "sanitizers reserve more than any limit";
   FakeWorker worker(1, FakeWorker::Kind::kProcesses);

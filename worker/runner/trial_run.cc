@@ -135,7 +135,7 @@ bool TrialRun::Stage(std::string_view stage, const std::function<absl::Status()>
       votes_.Hold(stage, status, std::move(told), VoteDeadline(), decide);
   TurnAway();
   if (verdict.status.ok()) return true;
-  Leave(verdict.status, verdict.rank);
+  Leave(verdict);
   return false;
 }
 
@@ -280,6 +280,8 @@ measurement::SamplerOptions TrialRun::MakeSamplerOptions() {
                     cohort_.connection.Send(message).IgnoreError();
                   }};
   options.deadline = [this] { return VoteDeadline(); };
+  // Waiting for slower ranks is no hang of this one.
+  options.on_vote = [this] { cohort_.watchdog.Clear(); };
   options.on_progress = [this](int64_t samples, double median_seconds) {
     TellProgress("sample", samples, median_seconds);
   };
@@ -322,7 +324,7 @@ TrialRun::Sampling TrialRun::SampleBatch(int64_t round) {
     status = absl::DeadlineExceededError(fmt::format(
         "was sampling when the limit of {} was reached", absl::FormatDuration(clock_.limit())));
   }
-  Leave(status, sampler_->failed_rank());
+  Leave({status, sampler_->verdict().rank, "", sampler_->verdict().heard});
   return Sampling::kLeft;
 }
 
@@ -331,8 +333,11 @@ bool TrialRun::Verify() {
   const bool ok = Stage(
       "verify",
       [this]() -> absl::Status {
-        absl::Status status = contestant_->CheckNumbers(clock_.deadline());
-        if (!status.ok() || rank() != 0) return status;
+        const absl::Status kept = sampler_->KeepLast(clock_.deadline());
+        // Also after a failure here: the other ranks wait for this one's part of the reference.
+        const absl::Status checked = contestant_->CheckNumbers(clock_.deadline());
+        if (!kept.ok()) return kept;
+        if (!checked.ok() || rank() != 0) return checked;
         const std::vector<double>& seconds = sampler_->planner().kept_seconds();
         if (!seconds.empty()) {
           measurement::CheckRate(Flops(truths_->problem(), pass_),
@@ -388,18 +393,18 @@ v1::TrialResult TrialRun::BeginResult() const {
   return result;
 }
 
-void TrialRun::Leave(const absl::Status& status, int rank_at_fault) {
+void TrialRun::Leave(const measurement::Verdict& verdict) {
   // What the worker aborted it reports itself.
   const bool aborted = cohort_.connection.abort_reason().has_value();
-  // Rank 0 speaks for all, unless it is the one that is silent.
-  const bool speaks = rank() == 0 || (rank_at_fault == 0 && !status.ok());
+  // Rank 0 speaks for all, unless it is silent.
+  const bool speaks = rank() == 0 || !verdict.heard;
   if (!aborted && speaks) {
-    const Judgement judgement = Judge(status, stage_);
+    const Judgement judgement = Judge(verdict.status, stage_);
     v1::TrialResult result = BeginResult();
     result.set_outcome(judgement.outcome);
     result.set_fault(judgement.fault);
-    result.set_rank(judgement.outcome == v1::OUTCOME_UNSUPPORTED ? -1 : rank_at_fault);
-    std::string reason(status.message());
+    result.set_rank(judgement.outcome == v1::OUTCOME_UNSUPPORTED ? -1 : verdict.rank);
+    std::string reason(verdict.status.message());
     if (result.rank() >= 0 && ranks() > 1)
       reason = fmt::format("rank {}: {}", result.rank(), reason);
     if (const std::string_view advice = AdviceFor(judgement.outcome); !advice.empty()) {

@@ -90,7 +90,7 @@ class TrialRun {
   absl::Status PrepareSampling();
   measurement::SamplerOptions MakeSamplerOptions();
 
-  void Leave(const absl::Status& status, int rank);
+  void Leave(const measurement::Verdict& verdict);
   void Complete(std::vector<v1::RankReport> reports);
   void Report(v1::TrialResult result);
   v1::TrialResult BeginResult() const;
