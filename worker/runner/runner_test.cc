@@ -252,6 +252,7 @@ TEST(RunnerTest, EverySampleThrottledIsSaidAndLeavesNoFigure) {  // Case T1
 TEST(RunnerTest, FirstTenThrottledAreCountedAndTheRestMeasured) {  // Case T1
   FakeWorker worker(1, FakeWorker::Kind::kThreads);
   v1::TrialSpec trial = MakeTrial(1, 100, v1::PASS_FORWARD);
+  *trial.mutable_measure()->mutable_max_time() = ToProto(absl::Seconds(30));
   // The iterations before those that count are at that clock too.
   const CohortOutcome outcome = worker.Run(
       CohortOf({trial}), {{"clock_fraction", "0.6"}, {"clock_fraction_iterations", "11"}});

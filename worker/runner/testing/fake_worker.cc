@@ -82,7 +82,9 @@ FakeWorker::~FakeWorker() {
 }
 
 void FakeWorker::Kill(int rank, int signal) {
-  kill(ranks_[static_cast<size_t>(rank)]->pid, signal);
+  const std::lock_guard lock(mutex_);
+  const pid_t pid = ranks_[static_cast<size_t>(rank)]->pid;
+  if (pid > 0) kill(pid, signal);  // it may have ended meanwhile
 }
 
 void FakeWorker::Write(int rank, const v1::ToRunner& message) {
@@ -169,12 +171,12 @@ void FakeWorker::Serve(int rank, const Act& act) {
     if (message.has_done()) return;
   }
   if (state.pid > 0) {
-    int exit_status = 0;
-    if (waitpid(state.pid, &exit_status, 0) == state.pid) {
-      const std::lock_guard lock(mutex_);
-      outcome_.exit_status[static_cast<size_t>(rank)] = exit_status;
-      state.pid = -1;
-    }
+    // Waited for without being reaped, so that nobody else gets its number before it is forgotten.
+    siginfo_t info;
+    waitid(P_PID, static_cast<id_t>(state.pid), &info, WEXITED | WNOWAIT);
+    const std::lock_guard lock(mutex_);
+    waitpid(state.pid, &outcome_.exit_status[static_cast<size_t>(rank)], 0);
+    state.pid = -1;
   }
 }
 
