@@ -171,6 +171,8 @@ void FakeWorker::Serve(int rank, const Act& act) {
     if (message.has_done()) return;
   }
   if (state.pid > 0) {
+    // Its channel is closed, or its time is up: it ends by itself, or now.
+    if (absl::Now() >= limit) Kill(rank, SIGKILL);
     // Waited for without being reaped, so that nobody else gets its number before it is forgotten.
     siginfo_t info;
     waitid(P_PID, static_cast<id_t>(state.pid), &info, WEXITED | WNOWAIT);
