@@ -75,6 +75,8 @@ std::vector<Entry> Masks() {
     if (type.random) {
       entries.back().parameters.emplace_back(
           "draws: random masks that are drawn, each a trial of its own (1 to 1000) [default: 1]");
+      entries.back().parameters.emplace_back(
+          "draw: number of the first of them (0 to 1000) [default: 0]");
     }
   }
   return entries;

@@ -1,78 +1,22 @@
 // `lcab-client run SUITE`: the whole thing here, without a server.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/coordinator_link.h"
-#include "client/follow.h"
 #include "client/job_verbs.h"
-#include "client/local_coordinator.h"
-#include "client/output.h"
+#include "client/local_run.h"
 #include "client/submission.h"
 #include "client/verb.h"
 #include "client/verbs.h"
-#include "service/logging.h"
 #include "service/stop_signals.h"
-#include "suites/catalogue.h"
-#include "suites/expand.h"
-#include "suites/parse.h"
 #include "suites/source.h"
-#include "worker/worker.h"
 
 namespace lcab::client {
 namespace {
-
-// Devices of the largest gang.
-absl::StatusOr<int> LargestGang(const suites::SuiteSource& source) {
-  const suites::Catalogue catalogue = suites::Catalogue::Builtin();
-  const absl::StatusOr<suites::Suite> suite = suites::ParseSuite(source, catalogue);
-  if (!suite.ok()) return suite.status();
-  const absl::StatusOr<suites::Expansion> expansion = suites::Expand(*suite, catalogue);
-  if (!expansion.ok()) return expansion.status();
-  int devices = 1;
-  for (const v1::CohortSpec& cohort : expansion->cohorts) {
-    const int shared = std::max(1, cohort.ranks_per_device());
-    devices = std::max(devices, (cohort.ranks() + shared - 1) / shared);
-  }
-  return devices;
-}
-
-// The newest job of the same suite that has something left to do; empty where there is none.
-absl::StatusOr<std::string> FindUnfinished(CoordinatorLink& link, const std::string& suite_text) {
-  v1::ListJobsRequest list;
-  v1::ListJobsResponse jobs;
-  absl::Status status = link.Call(
-      [&](grpc::ClientContext* context) { return link.jobs().ListJobs(context, list, &jobs); });
-  if (!status.ok()) return status;
-  for (const v1::Job& listed : jobs.jobs()) {
-    v1::GetJobRequest get;
-    get.set_name(listed.name());
-    v1::Job job;
-    status = link.Call(
-        [&](grpc::ClientContext* context) { return link.jobs().GetJob(context, get, &job); });
-    if (!status.ok()) return status;
-    if (job.suite_text() != suite_text) continue;
-    if (job.state() == v1::JOB_STATE_SUCCEEDED) return std::string();
-    if (job.state() == v1::JOB_STATE_FAILED || job.state() == v1::JOB_STATE_CANCELLED) {
-      v1::RetryJobRequest retry;
-      retry.set_name(job.name());
-      status = link.Call(
-          [&](grpc::ClientContext* context) { return link.jobs().RetryJob(context, retry, &job); });
-      // It ended with results that trying again would not change.
-      if (!status.ok() && !absl::IsFailedPrecondition(status)) return status;
-    }
-    return listed.name();
-  }
-  return std::string();
-}
 
 class RunVerb : public Verb {
  public:
@@ -90,98 +34,26 @@ class RunVerb : public Verb {
            "lcab-client run suites/quick.yaml --resume";
   }
   std::vector<Argument> Arguments() override {
-    return {SuiteArgument(&suite_),
-            {.name = "db",
-             .target = &db_,
-             .description = "file for the results; made where there is none",
-             .value = "FILE"},
-            {.name = "resume",
-             .target = &resume_,
-             .description = "go on with the newest unfinished job of this suite in the file"},
-            {.name = "cpu-slots",
-             .target = &cpu_slots_,
-             .description = "CPU devices to divide this machine into; 0: as the largest gang needs",
-             .value = "N"},
-            {.name = "runner",
-             .target = &runner_,
-             .description = "the lcab-runner program; empty: the one beside this program",
-             .value = "FILE"},
-            {.name = "log-level",
-             .target = &log_level_,
-             .description = "what coordinator and worker log on standard error",
-             .choices = {"trace", "debug", "info", "warn", "error", "off"}},
-            OutputArgument(&output_)};
+    std::vector<Argument> arguments = {
+        SuiteArgument(&suite_),
+        {.name = "resume",
+         .target = &resume_,
+         .description = "go on with the newest unfinished job of this suite in the database"}};
+    for (Argument& argument : run_.Arguments()) arguments.push_back(std::move(argument));
+    return arguments;
   }
 
   ExitCode Run(Console& console) override {
     service::StopSignals signals;
-    if (const absl::Status status = service::SetUpLogging(log_level_); !status.ok()) {
-      return Fail(console, status);
-    }
     const absl::StatusOr<suites::SuiteSource> source = suites::LoadSuite(suite_);
     if (!source.ok()) return FailSuite(console, source.status());
-    const absl::StatusOr<int> gang = LargestGang(*source);
-    if (!gang.ok()) return FailSuite(console, gang.status());
-    const auto local = LocalCoordinator::Start(
-        {.db = db_,
-         .cpu_slots = cpu_slots_ != 0 ? cpu_slots_ : *gang,
-         .runner = runner_.empty() ? worker::RunnerBesideThisProgram() : runner_});
-    if (!local.ok()) return Fail(console, local.status());
-    CoordinatorLink link((*local)->address());
-    const absl::StatusOr<std::string> job = FindOrSubmit(link, *source, console);
-    if (!job.ok()) return FailSuite(console, job.status());
-    return FollowJob(link, *job, signals, console);
+    return run_.Run(*source, resume_, signals, console);
   }
 
  private:
-  absl::StatusOr<std::string> FindOrSubmit(CoordinatorLink& link, const suites::SuiteSource& source,
-                                           Console& console) {
-    if (resume_) {
-      absl::StatusOr<std::string> unfinished = FindUnfinished(link, source.text);
-      if (!unfinished.ok() || !unfinished->empty()) return unfinished;
-      console.err << fmt::format("There is nothing to resume in {}: starting anew.\n", db_);
-    }
-    const absl::StatusOr<v1::Job> job = Submit(link, source, Submitter());
-    if (!job.ok()) return job.status();
-    return job->name();
-  }
-
-  ExitCode FollowJob(CoordinatorLink& link, const std::string& job, service::StopSignals& signals,
-                     Console& console) {
-    const auto cancel = [&](int count) {
-      if (count > 1) return false;
-      console.err << "\nCancelling; interrupt again to stop at once.\n";
-      v1::CancelJobRequest request;
-      request.set_name(job);
-      v1::Job cancelled;
-      // A job that has ended meanwhile cannot be cancelled, and need not be.
-      link.Call([&](grpc::ClientContext* context) {
-            return link.jobs().CancelJob(context, request, &cancelled);
-          })
-          .IgnoreError();
-      return true;
-    };
-    const absl::StatusOr<v1::Job> ended =
-        Follow(link, job, signals, {.on_signal = cancel}, console);
-    if (absl::IsCancelled(ended.status())) {
-      console.err << fmt::format("Stopped. Go on with: lcab-client run {} --db {} --resume\n",
-                                 suite_, db_);
-      return ExitCode::kCancelled;
-    }
-    if (!ended.ok()) return Fail(console, ended.status());
-    const ExitCode code = PrintResults(link, *ended, output_, console);
-    if (output_ == kTable) {
-      console.err << fmt::format(
-          "{} is kept in {}; see it again with: lcab-client results --db {}\n", job, db_, db_);
-    }
-    return code;
-  }
-
-  std::string suite_, runner_, output_;
-  std::string db_ = "lcab.db";
-  std::string log_level_ = "error";
-  int64_t cpu_slots_ = 0;
+  std::string suite_;
   bool resume_ = false;
+  LocalRun run_;
 };
 
 }  // namespace

@@ -22,6 +22,7 @@ std::unique_ptr<Verb> MakeJobsVerb();
 std::unique_ptr<Verb> MakeListVerb();
 std::unique_ptr<Verb> MakeLogsVerb();
 std::unique_ptr<Verb> MakeReferenceVerb();
+std::unique_ptr<Verb> MakeReproVerb();
 std::unique_ptr<Verb> MakeResultsVerb();
 std::unique_ptr<Verb> MakeRetryVerb();
 std::unique_ptr<Verb> MakeRunVerb();

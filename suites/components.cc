@@ -145,11 +145,18 @@ class ComponentReader {
   void ReadEntry(const TreeEntry& entry, const ComponentType& type, Choice& choice) {
     if (entry.key == "name") return;
     const Parameter* parameter = FindParameter(type, entry.key);
-    if (parameter == nullptr && entry.key == "draws") return ReadDraws(entry, type, choice);
+    if (parameter == nullptr && entry.key == "draws") {
+      return ReadDraws(entry, type, choice, 1,
+                       "how many random masks are drawn, each a trial of its own", &choice.draws);
+    }
+    if (parameter == nullptr && entry.key == "draw") {
+      return ReadDraws(entry, type, choice, 0,
+                       "the number of the first random mask to draw, from 0", &choice.first_draw);
+    }
     if (parameter == nullptr) {
       std::vector<std::string> keys;
       for (const Parameter& declared : type.parameters) keys.push_back(declared.name);
-      if (type.random) keys.emplace_back("draws");
+      if (type.random) keys.insert(keys.end(), {"draws", "draw"});
       return Refuse(
           entry.where,
           UnknownName(fmt::format("parameter of {} {}", kind_.word, choice.name), entry.key, keys));
@@ -166,21 +173,22 @@ class ComponentReader {
     choice.options.emplace(entry.key, *std::move(value));
   }
 
-  void ReadDraws(const TreeEntry& entry, const ComponentType& type, Choice& choice) {
+  // `draws` or `draw`, of random masks only.
+  void ReadDraws(const TreeEntry& entry, const ComponentType& type, const Choice& choice,
+                 int64_t minimum, std::string_view meaning, int64_t* to) {
     if (!type.random) {
-      return Refuse(entry.where,
-                    fmt::format("{} {} is not random: remove 'draws'", kind_.word, choice.name));
+      return Refuse(entry.where, fmt::format("{} {} is not random: remove '{}'", kind_.word,
+                                             choice.name, entry.key));
     }
-    const std::optional<int64_t> draws =
+    const std::optional<int64_t> number =
         entry.value.kind == Tree::Kind::kScalar && !entry.value.quoted ? ParseSize(entry.value.text)
                                                                        : std::nullopt;
-    if (!draws.has_value() || *draws < 1 || *draws > kMostDraws) {
+    if (!number.has_value() || *number < minimum || *number > kMostDraws) {
       return Refuse(entry.value.where,
-                    fmt::format("draws is {}; it must be from 1 to {}: how many random masks are "
-                                "drawn, each a trial of its own",
-                                InWords(entry.value), kMostDraws));
+                    fmt::format("{} is {}; it must be from {} to {}: {}", entry.key,
+                                InWords(entry.value), minimum, kMostDraws, meaning));
     }
-    choice.draws = *draws;
+    *to = *number;
   }
 
   void Refuse(Location where, std::string_view message) {

@@ -50,7 +50,8 @@ struct DrawnMask {
 std::vector<DrawnMask> DrawnMasks(const Matrix& matrix) {
   std::vector<DrawnMask> drawn;
   for (const Located<Choice>& mask : matrix.masks) {
-    for (int64_t draw = 0; draw < mask.value.draws; ++draw) drawn.push_back({&mask, draw});
+    const int64_t first = mask.value.first_draw;
+    for (int64_t n = 0; n < mask.value.draws; ++n) drawn.push_back({&mask, first + n});
   }
   return drawn;
 }

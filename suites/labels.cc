@@ -33,10 +33,10 @@ std::vector<Parameter> StrategyParameters(std::string_view name) {
   return strategy.ok() ? (*strategy)->parameters() : std::vector<Parameter>();
 }
 
-// The options that differ from what is declared: `a=1,b=x`.
-std::string OptionsText(const v1::Component& component, const std::vector<Parameter>& declared) {
+absl::StatusOr<Options> Changed(const v1::Component& component,
+                                const std::vector<Parameter>& declared) {
   absl::StatusOr<Options> options = OptionsOf(component);
-  if (!options.ok()) return "?";
+  if (!options.ok()) return options;
   // Defaults in the form in which resolved options hold them.
   for (const Parameter& parameter : declared) {
     const auto resolved = ResolveOptions(component.name(), {}, {parameter});
@@ -46,6 +46,12 @@ std::string OptionsText(const v1::Component& component, const std::vector<Parame
       options->erase(given);
     }
   }
+  return options;
+}
+
+// `a=1,b=x`
+std::string OptionsText(const absl::StatusOr<Options>& options) {
+  if (!options.ok()) return "?";
   // `name{a=1}` without the name and the braces.
   const std::string text = ComponentText("", *options);
   return text.size() < 2 ? std::string() : text.substr(1, text.size() - 2);
@@ -57,14 +63,24 @@ std::string Label(const std::string& name, const std::string& options) {
 
 }  // namespace
 
+absl::StatusOr<Options> ChangedMaskOptions(const v1::Component& mask) {
+  return Changed(mask, MaskParameters(mask.name()));
+}
+absl::StatusOr<Options> ChangedKernelOptions(const v1::Component& kernel) {
+  return Changed(kernel, KernelParameters(kernel.name()));
+}
+absl::StatusOr<Options> ChangedStrategyOptions(const v1::Component& strategy) {
+  return Changed(strategy, StrategyParameters(strategy.name()));
+}
+
 std::string MaskOptionsText(const v1::Component& mask) {
-  return OptionsText(mask, MaskParameters(mask.name()));
+  return OptionsText(ChangedMaskOptions(mask));
 }
 std::string KernelOptionsText(const v1::Component& kernel) {
-  return OptionsText(kernel, KernelParameters(kernel.name()));
+  return OptionsText(ChangedKernelOptions(kernel));
 }
 std::string StrategyOptionsText(const v1::Component& strategy) {
-  return OptionsText(strategy, StrategyParameters(strategy.name()));
+  return OptionsText(ChangedStrategyOptions(strategy));
 }
 
 std::string MaskLabel(const v1::Problem& problem) {

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/statusor.h"
+#include "attention/parameters.h"
 #include "lcab/v1/problem.pb.h"
 #include "lcab/v1/trial.pb.h"
 
@@ -17,7 +19,13 @@ std::string MaskLabel(const v1::Problem& problem);
 std::string KernelLabel(const v1::Component& kernel);
 std::string StrategyLabel(const v1::Component& strategy);
 
-// Without its name: "window=256" or empty.
+// The parameters that differ from their defaults; all of them for what this build does not know.
+// InvalidArgument where it cannot read a value.
+absl::StatusOr<Options> ChangedMaskOptions(const v1::Component& mask);
+absl::StatusOr<Options> ChangedKernelOptions(const v1::Component& kernel);
+absl::StatusOr<Options> ChangedStrategyOptions(const v1::Component& strategy);
+
+// The same as text, without the name: "window=256" or empty.
 std::string MaskOptionsText(const v1::Component& mask);
 std::string KernelOptionsText(const v1::Component& kernel);
 std::string StrategyOptionsText(const v1::Component& strategy);

@@ -46,7 +46,8 @@ struct Length {
 struct Choice {
   std::string name;
   Options options;
-  int64_t draws = 1;  // of a random mask
+  int64_t draws = 1;       // of a random mask
+  int64_t first_draw = 0;  // counted from 0
 };
 
 struct Matrix {

@@ -72,6 +72,28 @@ TEST_F(ClientTest, RunMeasuresASuiteAndKeepsItsResults) {
   EXPECT_EQ(json::parse(filtered.out, nullptr, false).size(), 1u) << filtered.out;
 }
 
+TEST_F(ClientTest, AStoredTrialIsPrintedAsASuiteAndRunAgain) {
+  ASSERT_EQ(
+      RunSuite(Fleet::Suite("  - shape: {q_heads: 2, head_dim: 32, dtype: bf16}\n    seq_len: 256\n"
+                            "    mask: {name: causal_document, documents: pile, draws: 2}\n"
+                            "    kernel: cpu_tiled\n    strategy: [ring, ulysses]\n    ranks: 2\n"))
+          .code,
+      0);
+  const ClientResult printed = fleet_.Client({"repro", "1/3", "--from", fleet_.db()});
+  EXPECT_EQ(printed.code, 0) << printed.out;
+  EXPECT_THAT(printed.out, AllOf(HasSubstr("# jobs/1/trials/3: ulysses"), HasSubstr("draw: 1")));
+  const std::string again = fleet_.folder() + "/again.db";
+  const ClientResult run =
+      fleet_.Client({"repro", "1/3", "--from", fleet_.db(), "--run", "--db", again});
+  EXPECT_EQ(run.code, 0) << run.out;
+  const auto key = [&](const std::string& db, size_t row) {
+    return json::parse(fleet_.Client({"results", "--db", db, "--output", "json"}).out, nullptr,
+                       false)[row]["key"];
+  };
+  EXPECT_EQ(key(again, 0), key(fleet_.db(), 3));
+  EXPECT_EQ(fleet_.Client({"repro", "9/9", "--from", fleet_.db()}).code, 6);
+}
+
 // Case T4, the suite: wrong_result makes the exit code, unsupported alone does not.
 TEST_F(ClientTest, RunsExitCodeFollowsFromItsTrials) {
   const std::string shape =
