@@ -42,8 +42,9 @@ absl::StatusOr<int> LargestGang(const suites::SuiteSource& source) {
   return devices;
 }
 
-// The newest job of the same suite that has something left to do; empty where there is none.
-absl::StatusOr<std::string> FindUnfinished(CoordinatorLink& link, const std::string& suite_text) {
+// The newest job of the same suite, with what failed for other reasons than its result queued
+// again; empty where there is none.
+absl::StatusOr<std::string> FindEarlier(CoordinatorLink& link, const std::string& suite_text) {
   v1::ListJobsRequest list;
   v1::ListJobsResponse jobs;
   absl::Status status = link.Call(
@@ -57,7 +58,6 @@ absl::StatusOr<std::string> FindUnfinished(CoordinatorLink& link, const std::str
         [&](grpc::ClientContext* context) { return link.jobs().GetJob(context, get, &job); });
     if (!status.ok()) return status;
     if (job.suite_text() != suite_text) continue;
-    if (job.state() == v1::JOB_STATE_SUCCEEDED) return std::string();
     if (job.state() == v1::JOB_STATE_FAILED || job.state() == v1::JOB_STATE_CANCELLED) {
       v1::RetryJobRequest retry;
       retry.set_name(job.name());
@@ -115,9 +115,9 @@ absl::StatusOr<std::string> LocalRun::FindOrSubmit(CoordinatorLink& link,
                                                    const suites::SuiteSource& source, bool resume,
                                                    Console& console) const {
   if (resume) {
-    absl::StatusOr<std::string> unfinished = FindUnfinished(link, source.text);
-    if (!unfinished.ok() || !unfinished->empty()) return unfinished;
-    console.err << fmt::format("There is nothing to resume in {}: starting anew.\n", db_);
+    absl::StatusOr<std::string> earlier = FindEarlier(link, source.text);
+    if (!earlier.ok() || !earlier->empty()) return earlier;
+    console.err << fmt::format("There is no job of this suite in {}: starting anew.\n", db_);
   }
   const absl::StatusOr<v1::Job> job = Submit(link, source, Submitter());
   if (!job.ok()) return job.status();

@@ -23,8 +23,9 @@ class LocalRun {
   std::vector<Argument> Arguments();
 
   // Runs the suite to its end and prints what came of it. An interrupt cancels what has not run
-  // yet, a second one stops at once. With `resume`, the newest unfinished job of the same suite in
-  // the database goes on. Construct `signals` before anything else: threads inherit its mask.
+  // yet, a second one stops at once. With `resume`, the newest job of the same suite in the
+  // database goes on, if there is one. Construct `signals` before anything else: threads inherit
+  // its mask.
   ExitCode Run(const suites::SuiteSource& source, bool resume, service::StopSignals& signals,
                Console& console);
 

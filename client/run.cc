@@ -38,7 +38,8 @@ class RunVerb : public Verb {
         SuiteArgument(&suite_),
         {.name = "resume",
          .target = &resume_,
-         .description = "go on with the newest unfinished job of this suite in the database"}};
+         .description =
+             "go on with the newest job of this suite in the database; results it has are kept"}};
     for (Argument& argument : run_.Arguments()) arguments.push_back(std::move(argument));
     return arguments;
   }
