@@ -84,6 +84,7 @@ class CommandLineTest : public ::testing::Test {
       : config_(std::filesystem::path(::testing::TempDir()) /
                 (std::string("config_") +
                  ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
+    WriteConfig("");
     ::setenv("LCAB_CONFIG", config_.c_str(), 1);
     ::unsetenv("LCAB_TEST_SERVER");
   }
@@ -154,6 +155,8 @@ TEST_F(CommandLineTest, AConfigurationThatIsWrongIsRefusedAtItsPlace) {
   }
   WriteConfig("");
   EXPECT_EQ(Echo({"echo", "j"}).code, ExitCode::kTrials);
+  std::filesystem::remove(config_);
+  EXPECT_THAT(Echo({"echo", "j"}).err, HasSubstr("which LCAB_CONFIG names"));
 }
 
 TEST_F(CommandLineTest, WhatIsWrongWithTheWordsIsSaidAndNothingRuns) {

@@ -68,6 +68,11 @@ absl::StatusOr<std::map<std::string, std::string>> ReadConfig(
     const std::string& path, const std::vector<std::string>& known) {
   std::error_code error;
   if (path.empty() || !std::filesystem::exists(path, error)) {
+    // A file that was asked for by name must be there.
+    if (const char* named = std::getenv("LCAB_CONFIG"); named != nullptr && *named != '\0') {
+      return absl::InvalidArgumentError(
+          fmt::format("there is no file {}, which LCAB_CONFIG names", path));
+    }
     return std::map<std::string, std::string>{};
   }
   std::ifstream file(path, std::ios::binary);

@@ -16,7 +16,8 @@ namespace lcab::client {
 std::string ConfigPath();
 
 // The file's texts by key; empty where there is no file. InvalidArgument names file, line and what
-// is wrong: not a map of texts, or a key that is none of `known`.
+// is wrong: not a map of texts, a key that is none of `known`, or no file though LCAB_CONFIG names
+// one.
 absl::StatusOr<std::map<std::string, std::string>> ReadConfig(
     const std::string& path, const std::vector<std::string>& known);
 

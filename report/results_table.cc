@@ -63,6 +63,34 @@ std::string IntervalText(const v1::Trial& trial) {
                      SecondsText(statistics.low_seconds()), SecondsText(statistics.high_seconds()));
 }
 
+// "12", or "12 x 64" where 64 iterations are timed together as one sample.
+std::string SamplesText(const v1::Statistics& statistics) {
+  std::string text = fmt::format("{}", statistics.samples());
+  if (statistics.iterations_per_sample() > 1) {
+    text += fmt::format(" x {}", statistics.iterations_per_sample());
+  }
+  return text;
+}
+
+// What a reader of an `ok` row must know besides its numbers; mostly nothing.
+std::string Caveats(const v1::TrialResult& result) {
+  std::string text;
+  if (result.stop_reason() == v1::STOP_REASON_ALL_THROTTLED) {
+    text =
+        fmt::format("all {} samples were discarded as throttled: the device never ran at its clock",
+                    result.statistics().discarded());
+  } else if (result.statistics().discarded() > 0) {
+    text = fmt::format("{} samples were discarded as throttled", result.statistics().discarded());
+  }
+  if (result.ran_in_turn()) {
+    text += fmt::format(
+        "{}ran alone: the cohort did not fit in memory together, so its trials did "
+        "not take turns",
+        text.empty() ? "" : "; ");
+  }
+  return text;
+}
+
 // The cells of a trial; `with_job` puts its job first.
 std::vector<Cell> RowOf(const v1::Trial& trial, bool tera, bool with_job) {
   const v1::TrialResult& result = trial.result();
@@ -78,7 +106,7 @@ std::vector<Cell> RowOf(const v1::Trial& trial, bool tera, bool with_job) {
       rate.has_value() ? ThreeDigits(*rate * (tera ? 1 : 1000)) : "",
       measured ? SecondsText(statistics.median_seconds()) : "",
       measured ? IntervalText(trial) : "",
-      measured ? fmt::format("{}", statistics.samples()) : "",
+      measured ? SamplesText(statistics) : "",
       done && result.has_verification() ? fmt::format("{:.1e}", result.verification().max_error())
                                         : "",
       Cell(outcome, done ? ToneOf(result.outcome()) : Tone::kFaint),
@@ -142,6 +170,9 @@ std::string ResultsTable(std::span<const v1::Trial> trials, const Terminal& term
       table.AddRow(RowOf(trials[i], tera, with_job));
       const v1::TrialResult& result = trials[i].result();
       if (!result.reason().empty()) table.AddNote(result.reason(), ToneOf(result.outcome()));
+      if (const std::string caveats = Caveats(result); !caveats.empty()) {
+        table.AddNote(caveats, Tone::kFaint);
+      }
     }
   }
   return fmt::format("{}\n{}\n", table.Render(terminal), OutcomeCounts(trials));

@@ -89,6 +89,31 @@ TEST(ResultsTable, AnIntervalOfFewSamplesSaysHowSureItIs) {
   EXPECT_THAT(ResultsTable(std::vector{trial}, {}), Not(HasSubstr("..")));
 }
 
+// Case T1: every sample thrown away leaves a row that says so, without a rate.
+TEST(ResultsTable, DiscardedSamplesAreTold) {
+  v1::Trial trial = OkTrial();
+  v1::Statistics& statistics = *trial.mutable_result()->mutable_statistics();
+  statistics.set_discarded(10);
+  EXPECT_THAT(ResultsTable(std::vector{trial}, {}),
+              HasSubstr("    10 samples were discarded as throttled\n"));
+  statistics.Clear();
+  statistics.set_discarded(40);
+  trial.mutable_result()->set_stop_reason(v1::STOP_REASON_ALL_THROTTLED);
+  const std::string text = ResultsTable(std::vector{trial}, {});
+  EXPECT_THAT(text, HasSubstr("all 40 samples were discarded as throttled"));
+  EXPECT_THAT(text, Not(HasSubstr("nan")));
+  EXPECT_THAT(text, Not(HasSubstr("inf")));
+}
+
+TEST(ResultsTable, ShortIterationsAndTrialsThatRanAloneAreTold) {
+  v1::Trial trial = OkTrial();
+  trial.mutable_result()->mutable_statistics()->set_iterations_per_sample(64);
+  trial.mutable_result()->set_ran_in_turn(true);
+  const std::string text = ResultsTable(std::vector{trial}, {});
+  EXPECT_THAT(text, HasSubstr("10 x 64"));
+  EXPECT_THAT(text, HasSubstr("ran alone: the cohort did not fit in memory together"));
+}
+
 TEST(ResultsTable, AFailedTrialSaysWhyAndHasNoRate) {
   v1::Trial trial = FailedTrial(v1::OUTCOME_WRONG_RESULT, v1::FAULT_KERNEL,
                                 "row 511 of head 3 differs: 1.0 expected, 0.9 found");
