@@ -26,8 +26,7 @@ AssignmentRow ReadAssignment(const Rows& rows) {
 }
 
 constexpr std::string_view kAttemptColumns =
-    "trial_id, number, assignment_id, state, counted, outcome, fault, reason, suspected, "
-    "suspected_worker";
+    "trial_id, number, assignment_id, state, counted, outcome, fault, reason, suspected";
 
 AttemptRow ReadAttempt(const Rows& rows) {
   AttemptRow attempt{.trial = rows.Int(0),
@@ -37,8 +36,7 @@ AttemptRow ReadAttempt(const Rows& rows) {
                      .counted = rows.Int(4) != 0,
                      .outcome = static_cast<v1::Outcome>(rows.Int(5)),
                      .fault = static_cast<v1::Fault>(rows.Int(6)),
-                     .reason = rows.Text(7),
-                     .suspected_worker = rows.Text(9)};
+                     .reason = rows.Text(7)};
   if (!rows.IsNull(8)) rows.Parse(8, attempt.suspected.emplace());
   return attempt;
 }
@@ -99,7 +97,9 @@ std::optional<AssignmentRow> FindAssignment(Connection& db, int64_t id) {
 
 std::vector<AssignmentRow> LiveAssignments(Connection& db, int64_t job) {
   static const std::string kSql = fmt::format(
-      "SELECT {} FROM assignments WHERE state IN (1, 2) AND (?1 = 0 OR job_id = ?1) ORDER BY id",
+      "SELECT {} FROM assignments WHERE state IN (1, 2) AND (?1 = 0 OR job_id = ?1) ORDER BY "
+      "job_id, "
+      "id",
       kColumns);
   return ReadAll(db.Query(kSql, {job}));
 }
@@ -219,13 +219,12 @@ void UpdateAttempt(Connection& db, AttemptRow& attempt, AttemptState to, absl::T
       "= ?2 AND number = ?3) WHERE id = ?2",
       {attempt.counted ? 1 : 0, attempt.trial, attempt.number});
   if ((attempt.state != to && !IsLegal(attempt.state, to)) ||
-      db.Execute(
-          "UPDATE attempts SET state = ?, counted = ?, outcome = ?, fault = ?, reason = ?, "
-          "ended = ?, suspected = ?, suspected_worker = ? WHERE trial_id = ? AND number = ? AND "
-          "state = ?",
-          {static_cast<int64_t>(to), attempt.counted ? 1 : 0, attempt.outcome, attempt.fault,
-           attempt.reason, ended, suspected, attempt.suspected_worker, attempt.trial,
-           attempt.number, static_cast<int64_t>(attempt.state)}) != 1) {
+      db.Execute("UPDATE attempts SET state = ?, counted = ?, outcome = ?, fault = ?, reason = ?, "
+                 "ended = ?, suspected = ? WHERE trial_id = ? AND number = ? AND "
+                 "state = ?",
+                 {static_cast<int64_t>(to), attempt.counted ? 1 : 0, attempt.outcome, attempt.fault,
+                  attempt.reason, ended, suspected, attempt.trial, attempt.number,
+                  static_cast<int64_t>(attempt.state)}) != 1) {
     db.Fail(absl::InternalError(fmt::format("attempt {} of trial {} cannot go from {} to {}",
                                             attempt.number, attempt.trial, Name(attempt.state),
                                             Name(to))));

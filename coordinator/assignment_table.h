@@ -55,7 +55,6 @@ struct AttemptRow {
   std::string reason;
   // A failure that one worker reported while others of the gang might know better.
   std::optional<v1::TrialResult> suspected;
-  std::string suspected_worker;
 };
 
 // Running, with a running share for each worker of `ranks`.

@@ -88,6 +88,15 @@ int Serve(Flags flags) {
   std::fflush(stdout);
   spdlog::info("coordinator started address={} version={} commit={}", (*coordinator)->address(),
                GetBuildInfo().version, GetBuildInfo().commit);
+  const std::string& address = (*coordinator)->address();
+  const bool here = address.rfind("unix:", 0) == 0 || address.rfind("127.", 0) == 0 ||
+                    address.rfind("localhost:", 0) == 0 || address.rfind("[::1]:", 0) == 0;
+  if (!here) {
+    spdlog::warn(
+        "anyone who reaches address={} may submit and cancel jobs: there is no "
+        "authentication",
+        address);
+  }
   int signal = 0;
   while (signal == 0) signal = signals.Wait(absl::Seconds(1));
   spdlog::info("coordinator stopping signal={}", signal);

@@ -106,7 +106,6 @@ void ReportCurrent(Step& step, Subject& subject, TrialRow& trial, AttemptRow& at
   if (!attempt.suspected.has_value() ||
       Weight(result.fault()) > Weight(attempt.suspected->fault())) {
     attempt.suspected = result;
-    attempt.suspected_worker = subject.share.worker;
     UpdateAttempt(step.db, attempt, attempt.state, step.now);
   }
   if (gang && died) {

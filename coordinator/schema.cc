@@ -134,7 +134,6 @@ CREATE TABLE attempts (
   ended INTEGER,
   -- A failure that was reported before the gang's other workers had their say.
   suspected BLOB,
-  suspected_worker TEXT,
   PRIMARY KEY (trial_id, number)
 ) STRICT;
 CREATE INDEX attempts_of_assignment ON attempts(assignment_id);
