@@ -41,15 +41,17 @@ test: deps-test  ## build and run every test
 	cmake --build $(RELEASE) -j $(JOBS)
 	$(CTEST) $(RELEASE)
 
+# Sanitizers watch the tests of each folder. Those of whole programs (tests/) are about time and memory
+# limits, which sanitizers change: a runner under one cannot be given a limit of memory.
 asan: deps-test  ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(CONFIGURE) asan $(BUILD_DIR)/asan -DLCAB_TESTS=ON
 	cmake --build $(BUILD_DIR)/asan -j $(JOBS)
-	$(CTEST) $(BUILD_DIR)/asan
+	$(CTEST) $(BUILD_DIR)/asan -LE '^tests$$'
 
 tsan: deps-test  ## the tests under ThreadSanitizer
 	$(CONFIGURE) tsan $(BUILD_DIR)/tsan -DLCAB_TESTS=ON
 	cmake --build $(BUILD_DIR)/tsan -j $(JOBS)
-	$(CTEST) $(BUILD_DIR)/tsan
+	$(CTEST) $(BUILD_DIR)/tsan -LE '^tests$$'
 
 format: deps-test  ## rewrite C++ sources in the project's format
 	@scripts/format.sh

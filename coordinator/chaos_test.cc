@@ -97,7 +97,7 @@ class Chaos {
     machines_[worker.id].unacknowledged.push_back(event);
   }
 
-  void End(World::FakeWorker& worker, v1::Assign assign, const std::string& reason) {
+  void End(World::FakeWorker& worker, const v1::Assign& assign, const std::string& reason) {
     machines_[worker.id].running.erase(assign.assignment());
     Tell(worker, World::Over(assign, reason,
                              reason.empty() ? v1::FAULT_UNSPECIFIED : v1::FAULT_INFRASTRUCTURE));

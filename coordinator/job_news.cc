@@ -40,7 +40,7 @@ void JobNews::Publish(const std::set<int64_t>& jobs) {
   changed_.notify_all();
 }
 
-void JobNews::Publish(int64_t job, TrialStage stage) {
+void JobNews::Publish(int64_t job, const TrialStage& stage) {
   const std::lock_guard lock(mutex_);
   const auto [begin, end] = watches_.equal_range(job);
   for (auto watch = begin; watch != end; ++watch) {

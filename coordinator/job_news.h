@@ -54,7 +54,7 @@ class JobNews {
 
   // Events of these jobs were stored.
   void Publish(const std::set<int64_t>& jobs);
-  void Publish(int64_t job, TrialStage stage);
+  void Publish(int64_t job, const TrialStage& stage);
   // Everybody wakes, now and from now on at once.
   void Close();
 

@@ -179,8 +179,9 @@ TEST_F(ServiceTest, LargeLogsAndSamplesArriveAndComeBackWhole) {
     EXPECT_LT(exported.ByteSizeLong(), 3U << 20);
     trials += exported.has_trial() ? 1 : 0;
     for (int i = 0; i < exported.samples().seconds_size(); ++i) {
+      const int64_t iteration = iterations + i / kRanks;
       ASSERT_EQ(exported.samples().seconds(i),
-                static_cast<double>(iterations) + i / kRanks + 0.125 * (i % kRanks));
+                static_cast<double>(iteration) + 0.125 * (i % kRanks));
     }
     iterations += exported.samples().marks_size();
   }

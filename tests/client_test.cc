@@ -19,7 +19,6 @@ namespace {
 using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::Not;
 
 constexpr char kTwoKernels[] =
     "  - shape: {q_heads: 2, kv_heads: 1, head_dim: 32, dtype: bf16}\n    seq_len: 128\n"

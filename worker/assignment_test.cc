@@ -365,7 +365,7 @@ TEST_F(AssignmentTest, AGangOverTwoWorkersMeetsThroughTheCoordinator) {
             table_.Put("gang", message.put().put().key(), message.put().put().value()).ok());
         return;
       }
-      const v1::WorkerRendezvousGet get = message.get();
+      const v1::WorkerRendezvousGet& get = message.get();
       table_.Get("gang", get.get().key(), absl::Now() + absl::Seconds(30),
                  [this, get](const absl::StatusOr<std::string>& value) {
                    const std::lock_guard lock(target_mutex_);

@@ -59,7 +59,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
         fmt::format("the runner {} cannot be used: {}; say where lcab-runner is with --runner",
                     options.runner, std::strerror(errno)));
   }
-  v1::Environment environment = measurement::ReadEnvironment(nullptr);
+  const v1::Environment environment = measurement::ReadEnvironment(nullptr);
   absl::StatusOr<Inventory> inventory = DivideCpus(UsableCpus(), options.cpu_slots, environment);
   if (!inventory.ok()) return inventory.status();
   if (options.state_path.empty()) {
@@ -77,7 +77,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
                  (*outbox)->dropped_bytes());
   }
   std::unique_ptr<Worker> worker(new Worker(options, *std::move(state), *std::move(inventory),
-                                            std::move(environment), *std::move(outbox),
+                                            environment, *std::move(outbox),
                                             std::move(incarnation)));
   SessionHandler& handler = *worker;
   worker->session_ = std::make_unique<Session>(SessionOptions{.coordinator = options.coordinator},
@@ -91,7 +91,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
 }
 
 Worker::Worker(const WorkerOptions& options, StateFolder state, Inventory inventory,
-               v1::Environment environment, std::unique_ptr<Outbox> outbox, std::string incarnation)
+               const v1::Environment& environment, std::unique_ptr<Outbox> outbox,
+               std::string incarnation)
     : state_(std::move(state)),
       inventory_(std::move(inventory)),
       incarnation_(std::move(incarnation)),

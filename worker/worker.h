@@ -77,7 +77,8 @@ class Worker : private SessionHandler, private AssignmentListener {
 
  private:
   Worker(const WorkerOptions& options, StateFolder state, Inventory inventory,
-         v1::Environment environment, std::unique_ptr<Outbox> outbox, std::string incarnation);
+         const v1::Environment& environment, std::unique_ptr<Outbox> outbox,
+         std::string incarnation);
 
   v1::Hello MakeHello() override;
   v1::Heartbeat MakeHeartbeat() override;
