@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "coordinator/test_specs.h"
@@ -98,9 +99,10 @@ class Chaos {
   }
 
   void End(World::FakeWorker& worker, const v1::Assign& assign, const std::string& reason) {
-    machines_[worker.id].running.erase(assign.assignment());
-    Tell(worker, World::Over(assign, reason,
-                             reason.empty() ? v1::FAULT_UNSPECIFIED : v1::FAULT_INFRASTRUCTURE));
+    v1::AssignmentEvent over = World::Over(
+        assign, reason, reason.empty() ? v1::FAULT_UNSPECIFIED : v1::FAULT_INFRASTRUCTURE);
+    machines_[worker.id].running.erase(assign.assignment());  // which may hold `assign`
+    Tell(worker, std::move(over));
   }
 
   void Live(World::FakeWorker& worker, bool calm) {
