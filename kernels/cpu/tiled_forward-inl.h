@@ -123,7 +123,8 @@ HWY_INLINE void Exponentiate(const ForwardState& state, Vector factor, int n, in
   maximum = hn::IfThenZeroElse(hn::Eq(maximum, hidden), maximum);
   const Vector rescale = Exp2(hn::Mul(hn::Sub(before, maximum), factor));
   hn::Store(rescale, tag, state.rescale + n * kLanes);
-  Vector sum = hn::Mul(hn::Load(tag, state.sum + n * kLanes), rescale);
+  // Of this chunk by itself: weights far below the sum would each be lost beside it.
+  Vector sum = hn::Zero(tag);
   for (int64_t key = begin; key < end; ++key) {
     float* place = state.scores + key * kTileRows + n * kLanes;
     // The difference first: it is exact where it matters, however large the scores are.
@@ -131,7 +132,8 @@ HWY_INLINE void Exponentiate(const ForwardState& state, Vector factor, int n, in
     hn::Store(p, tag, place);
     sum = hn::Add(sum, p);
   }
-  hn::Store(sum, tag, state.sum + n * kLanes);
+  hn::Store(hn::MulAdd(hn::Load(tag, state.sum + n * kLanes), rescale, sum), tag,
+            state.sum + n * kLanes);
 }
 
 // out = rescale * out + P V, for kPanel rows and one strip.
