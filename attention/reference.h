@@ -28,7 +28,7 @@ enum class Precision {
   kWorking,  // an emulation of a good kernel in the problem's dtype: products of dtype values
              // accumulated in fp32, in tiles of 128 keys or rows; P and dS rounded to the dtype
              // before the second product; the row sum of P not rounded; LSE and delta in fp32;
-             // results rounded to the dtype. The yardstick for tolerances.
+             // results rounded to the dtype. What tolerances are tried on.
 };
 
 class Reference {

@@ -66,7 +66,7 @@ double CostOf(const Problem& problem, Pass pass, const RowSelection& selection) 
               static_cast<double>(problem.heads_per_kv()) * 2 * dims;
     }
   }
-  return 2 * cost;  // exact, and in the working precision
+  return 2 * cost;  // exact, and how far rounding takes it
 }
 
 // The kv heads whose keys are compared.

@@ -19,7 +19,7 @@ struct RowSelection {
   int64_t keys_selected() const;
 };
 
-// Multiply-adds, about, of the fp64 reference and of its emulation in the working precision.
+// Multiply-adds, about, of the fp64 reference and of what rounding does to it.
 struct SelectionBudget {
   // Of the rows and keys themselves. Above it only every n-th stratum is drawn from, another one in
   // each head, and edges give way in the same proportion.

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <limits>
 
-#include "attention/dtype.h"
 #include "attention/mask.h"
 #include "attention/tokens.h"
 #include "hwy/aligned_allocator.h"
@@ -216,11 +215,6 @@ void HideUnseen(const std::vector<int64_t>& tiles, const std::vector<Interval>& 
   }
 }
 
-double Round(double value, DType dtype) {
-  const auto rounded = static_cast<float>(value);
-  return dtype == DType::kBFloat16 ? ToFloat(ToBFloat16(rounded)) : rounded;
-}
-
 }  // namespace
 
 RowStatistics ComputeRowStatistics(const HeadInputs& inputs, const ParallelFor& parallel_for) {
@@ -235,7 +229,7 @@ RowStatistics ComputeRowStatistics(const HeadInputs& inputs, const ParallelFor& 
   statistics.lse.resize(static_cast<size_t>(heads * rows));
   if (backward) {
     statistics.delta.resize(static_cast<size_t>(heads * rows));
-    statistics.delta_of_rounded.resize(static_cast<size_t>(heads * rows));
+    statistics.delta_terms.resize(static_cast<size_t>(heads * rows));
   }
   const int64_t blocks = (rows + kRows - 1) / kRows;
   parallel_for(blocks * heads, [&](int64_t part) {
@@ -276,14 +270,14 @@ RowStatistics ComputeRowStatistics(const HeadInputs& inputs, const ParallelFor& 
       for (int64_t i = 0; i < stride; ++i) sum += row[i];
       if (sum == 0) continue;  // no keys: delta 0
       const float* dout = inputs.dout.data() + ((first + r) * heads + head) * dv;
-      double delta = 0, delta_of_rounded = 0;
+      double delta = 0, squares = 0;
       for (int64_t d = 0; d < dv; ++d) {
-        const double value = block.out[r * packed.v_dim_padded + d] / sum;
-        delta += dout[d] * value;
-        delta_of_rounded += dout[d] * Round(value, problem.dtype);
+        const double product = dout[d] * (block.out[r * packed.v_dim_padded + d] / sum);
+        delta += product;
+        squares += product * product;
       }
       statistics.delta[static_cast<size_t>(head * rows + first + r)] = delta;
-      statistics.delta_of_rounded[static_cast<size_t>(head * rows + first + r)] = delta_of_rounded;
+      statistics.delta_terms[static_cast<size_t>(head * rows + first + r)] = std::sqrt(squares);
     }
   });
   return statistics;

@@ -13,10 +13,9 @@ namespace lcab::measurement {
 
 // [q_heads, q_tokens] of the head's problem.
 struct RowStatistics {
-  std::vector<double> lse;    // natural log; -inf for a row without keys
-  std::vector<double> delta;  // sum_d dout * out; empty when there is no dout
-  // The same from out as it is stored, rounded to the problem's dtype: what a kernel's delta sees.
-  std::vector<double> delta_of_rounded;
+  std::vector<double> lse;          // natural log; -inf for a row without keys
+  std::vector<double> delta;        // sum_d dout * out; empty when there is no dout
+  std::vector<double> delta_terms;  // root of sum_d (dout * out)^2; empty likewise
 };
 
 RowStatistics ComputeRowStatistics(const HeadInputs& inputs, const ParallelFor& parallel_for);

@@ -87,6 +87,7 @@ TEST(RowStatisticsTest, AgreesWithTheReferenceToTheLastDigits) {
           if (std::isinf(exact.lse(head, row))) {
             EXPECT_EQ(statistics.lse[n], exact.lse(head, row));
             EXPECT_EQ(statistics.delta[n], 0);
+            EXPECT_EQ(statistics.delta_terms[n], 0);
             continue;
           }
           EXPECT_NEAR(statistics.lse[n], exact.lse(head, row),
@@ -94,8 +95,15 @@ TEST(RowStatisticsTest, AgreesWithTheReferenceToTheLastDigits) {
               << shape.mask << " " << row;
           EXPECT_NEAR(statistics.delta[n], exact.delta(head, row), 1e-11)
               << shape.mask << " " << row;
-          // Rounding out to bf16 moves delta by at most 2^-9 of sum |dout * out|.
-          EXPECT_NEAR(statistics.delta_of_rounded[n], exact.delta(head, row), 1.0);
+          double squares = 0;
+          const std::vector<double> out = exact.Out(head, row).out;
+          for (size_t d = 0; d < out.size(); ++d) {
+            const size_t place = static_cast<size_t>(row * inputs.problem.q_heads + head) *
+                                     static_cast<size_t>(shape.v_dim) +
+                                 d;
+            squares += out[d] * out[d] * inputs.dout[place] * inputs.dout[place];
+          }
+          EXPECT_NEAR(statistics.delta_terms[n], std::sqrt(squares), 1e-11);
         }
       }
     }

@@ -1,12 +1,6 @@
 // What the selected rows and keys of a problem must be, by the fp64 reference, and how far from it
-// a good kernel in the problem's dtype may be.
-//
-// The yardstick is an emulation of such a kernel on the same rows: with rho the largest error of
-// the emulation among a head's rows, relative to the size of what each row adds up (its norm, or
-// the root of the sum of its terms' squares where terms cancel), a row may be off by kSlack * rho
-// times that size. rho is at least the rounding of a bf16 output, or four roundings of fp32, and
-// four roundings of fp32 times the largest LSE, which is what weights suffer from large logits. The
-// LSE may be off by 2e-4 + 2^-21 of it, and kSlack times the emulation's worst error.
+// a good kernel in the problem's dtype may be: kSlack standard errors of what rounding alone does
+// to that row, from its own logits and terms (measurement/rounding.h).
 
 #ifndef LCAB_MEASUREMENT_TRUTH_H_
 #define LCAB_MEASUREMENT_TRUTH_H_
@@ -21,8 +15,6 @@
 
 namespace lcab::measurement {
 
-inline constexpr double kSlack = 3;
-
 // A row of out, dQ (head: query head, token: row), dK or dV (kv head, key); LSE has one value.
 struct TruthRow {
   Tensor tensor = Tensor::kOut;
@@ -30,7 +22,9 @@ struct TruthRow {
   int64_t token = 0;
   std::vector<double> values;
   double allowed = 0;  // largest L2 norm of the error; 0: the row must be exact
-  double scale = 0;    // what its error is relative to
+  // What its error is told relative to: its norm, or the root of its terms' squares where they
+  // cancel.
+  double scale = 0;
   Distribution distribution = Distribution::kNormal;  // of the inputs
 };
 
