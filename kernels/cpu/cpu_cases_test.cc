@@ -1,11 +1,9 @@
 // Failures that users of attention kernels have reported elsewhere, as small inputs with known
-// answers, for every CPU kernel.
+// answers, for every CPU kernel. Those of masks are in cpu_mask_cases_test.cc.
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,94 +11,11 @@
 #include "attention/masks.h"
 #include "attention/problem.h"
 #include "attention/reference.h"
-#include "fmt/format.h"
 #include "gtest/gtest.h"
-#include "kernels/testing/kernel_run.h"
+#include "kernels/cpu/cpu_cases_for_test.h"
 
 namespace lcab {
 namespace {
-
-constexpr double kTolerance = 5e-6;
-constexpr double kBFloat16Tolerance = 4e-3;
-constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
-
-Problem MakeProblem(Mask mask, int64_t q_heads, int64_t kv_heads, int64_t qk_head_dim,
-                    int64_t v_head_dim, DType dtype) {
-  Problem problem;
-  problem.q_heads = q_heads;
-  problem.kv_heads = kv_heads;
-  problem.qk_head_dim = qk_head_dim;
-  problem.v_head_dim = v_head_dim;
-  problem.dtype = dtype;
-  problem.mask = std::make_shared<const Mask>(std::move(mask));
-  return problem;
-}
-
-Mask Slices(int64_t q_tokens, int64_t k_tokens, const std::vector<Slice>& slices) {
-  return Mask::FromSlices(q_tokens, k_tokens, slices).value();
-}
-
-Value IntegerList(const std::vector<int64_t>& integers) {
-  Value::List list;
-  for (const int64_t integer : integers) list.push_back(Value{integer});
-  return Value{list};
-}
-
-struct KernelAndDType {
-  std::string kernel;
-  DType dtype;
-};
-
-class CpuCasesTest : public testing::TestWithParam<KernelAndDType> {
- protected:
-  const Kernel& kernel() const { return BuiltinKernel(GetParam().kernel); }
-  DType dtype() const { return GetParam().dtype; }
-  double tolerance() const { return dtype() == DType::kFloat32 ? kTolerance : kBFloat16Tolerance; }
-
-  KernelOutputs Run(const Problem& problem, const KernelInputs& inputs,
-                    const KernelRunOptions& options = {}) {
-    return RunKernel(kernel(), problem, inputs, *device_, options);
-  }
-  // Runs the kernel and holds everything that it writes against fp64.
-  KernelOutputs RunAndCheck(const Problem& problem, const KernelInputs& inputs) {
-    const KernelOutputs truth = ReferenceOutputs(problem, inputs);
-    KernelOutputs outputs = Run(problem, inputs, {.forward = &truth});
-    ExpectNear(outputs, truth, problem, tolerance(), kernel().name());
-    return outputs;
-  }
-
-  // All channels of rows (tokens, all heads) [rows.begin, rows.end) are exactly 0.
-  static void ExpectZeroRows(const std::vector<float>& values, int64_t floats_of_token,
-                             Interval rows, const std::string& what) {
-    for (int64_t i = rows.begin * floats_of_token; i < rows.end * floats_of_token; ++i) {
-      ASSERT_EQ(values[static_cast<size_t>(i)], 0.0f) << what << " token " << i / floats_of_token;
-    }
-  }
-  static void ExpectNoKeyRows(const Problem& problem, const KernelOutputs& outputs, Interval rows) {
-    ExpectZeroRows(outputs.out, problem.q_heads * problem.v_head_dim, rows, "out");
-    ExpectZeroRows(outputs.dq, problem.q_heads * problem.qk_head_dim, rows, "dQ");
-    for (int64_t head = 0; head < problem.q_heads; ++head) {
-      for (int64_t row = rows.begin; row < rows.end; ++row) {
-        ASSERT_EQ(outputs.lse[static_cast<size_t>(head * problem.q_tokens() + row)], kMinusInfinity)
-            << "row " << row;
-      }
-    }
-  }
-  static void ExpectUnseenKeys(const Problem& problem, const KernelOutputs& outputs,
-                               Interval keys) {
-    ExpectZeroRows(outputs.dk, problem.kv_heads * problem.qk_head_dim, keys, "dK");
-    ExpectZeroRows(outputs.dv, problem.kv_heads * problem.v_head_dim, keys, "dV");
-  }
-
-  std::unique_ptr<Device> device_ = MakeCpuDevice({.threads = 2}).value();
-};
-
-// Too large for the reference kernel, which smaller shapes cover.
-class LargeCpuCasesTest : public CpuCasesTest {};
-
-std::string InstanceName(const testing::TestParamInfo<KernelAndDType>& instance) {
-  return fmt::format("{}_{}", instance.param.kernel, Name(instance.param.dtype));
-}
 
 // The reference kernel reads bf16 in one line, which other tests cover; here it would take long.
 INSTANTIATE_TEST_SUITE_P(CpuKernels, CpuCasesTest,
@@ -257,145 +172,6 @@ TEST_P(LargeCpuCasesTest, ValuesMayHaveAnotherHeadDimThanKeys) {
       }
     }
   }
-}
-
-// Case M1: areas, and the rows at the edges of the window against fp64.
-TEST_P(LargeCpuCasesTest, AWindowIsADistanceNotACount) {
-  struct Window {
-    const char* mask;
-    int64_t window, area;
-  };
-  for (const Window& window :
-       {Window{"sliding_window_causal", 1024, 3'673'600},
-        Window{"sliding_window_full", 1024, 7'343'104},
-        Window{"sliding_window_causal", 4095, 8'390'656}, Window{"sliding_window_causal", 0, 4096},
-        Window{"sliding_window_full", 0, 4096}}) {
-    const Mask mask =
-        MakeMask(window.mask, {{"window", Value{window.window}}}, {4096, 4096, 1, 0, 0}).value();
-    ASSERT_EQ(mask.Area(0), window.area);
-    const Problem problem = MakeProblem(mask, 1, 1, 16, 16, dtype());
-    const KernelInputs inputs = KernelInputs::Random(problem, 1);
-    const KernelOutputs outputs = Run(problem, inputs, {.backward = false});
-    const Reference reference(problem, {inputs.q, inputs.k, inputs.v, {}, {}}, Precision::kExact);
-    for (const int64_t row : {0, 1, 1023, 1024, 1025, 2000, 3071, 3072, 4095}) {
-      const Reference::OutRow truth = reference.Out(0, row);
-      EXPECT_NEAR(outputs.lse[static_cast<size_t>(row)], truth.lse, 1e-5);
-      for (size_t channel = 0; channel < 16; ++channel) {
-        const float out = outputs.out[static_cast<size_t>(row) * 16 + channel];
-        EXPECT_NEAR(out, truth.out[channel], tolerance() * 4) << window.mask << " row " << row;
-        if (window.window == 0) {
-          EXPECT_EQ(out, inputs.v[static_cast<size_t>(row) * 16 + channel]);
-        }
-      }
-    }
-  }
-}
-
-// Case M1 in small: a window of w lets w + 1 keys in; none is the diagonal, the widest is causal.
-TEST_P(CpuCasesTest, AWindowAsWideAsTheSequenceIsCausal) {
-  const auto outputs_of = [&](const char* mask, const Options& options) {
-    const Problem problem =
-        MakeProblem(MakeMask(mask, options, {200, 200, 1, 0, 0}).value(), 2, 1, 16, 16, dtype());
-    return RunAndCheck(problem, KernelInputs::Random(problem, 1));
-  };
-  const KernelOutputs causal = outputs_of("causal", {});
-  const KernelOutputs widest =
-      outputs_of("sliding_window_causal", {{"window", Value{int64_t{199}}}});
-  EXPECT_EQ(causal.out, widest.out);
-  EXPECT_EQ(causal.dk, widest.dk);
-  outputs_of("sliding_window_causal", {{"window", Value{int64_t{50}}}});
-  outputs_of("sliding_window_full", {{"window", Value{int64_t{50}}}});
-  outputs_of("sliding_window_full", {{"window", Value{int64_t{0}}}});
-}
-
-// Case M2.
-TEST_P(CpuCasesTest, APrefixOfPTokensIsSeenByAllAndNoMore) {
-  for (const auto& [prefix, area] :
-       std::vector<std::pair<int64_t, int64_t>>{{1, 32'896}, {256, 65'536}, {100, 37'846}}) {
-    const Mask mask =
-        MakeMask("prefix_lm_causal", {{"prefix", Value{prefix}}}, {256, 256, 1, 0, 0}).value();
-    ASSERT_EQ(mask.Area(0), area);
-    const Problem problem = MakeProblem(mask, 2, 1, 16, 16, dtype());
-    KernelInputs inputs = KernelInputs::Random(problem, 1);
-    RunAndCheck(problem, inputs);
-    if (prefix != 100) continue;
-    // With Q = 0 the LSE is the logarithm of the number of keys.
-    std::fill(inputs.q.begin(), inputs.q.end(), 0.0f);
-    const KernelOutputs counted = Run(problem, inputs, {.backward = false});
-    EXPECT_NEAR(counted.lse[0], std::log(100.0), 1e-6);
-    EXPECT_NEAR(counted.lse[99], std::log(100.0), 1e-6);
-    EXPECT_NEAR(counted.lse[100], std::log(101.0), 1e-6);
-  }
-}
-
-// Case B1.
-TEST_P(CpuCasesTest, PaddingOfAShortLastBlockTakesNoPart) {
-  BlockMap map;
-  for (int64_t edge = 0; edge < 1000; edge += 128) map.row_edges.push_back(edge);
-  map.row_edges.push_back(1000);
-  map.column_edges = map.row_edges;
-  map.selected.assign(64, 1);
-  for (size_t column = 0; column < 7; ++column) map.selected[7 * 8 + column] = 0;
-  const Mask mask =
-      Mask::Create(1000, 1000, {{.bands = {{0, 1000, 0, 1000, {}, {}}}, .block_map = map}}).value();
-  ASSERT_EQ(mask.Area(0, {896, 1000}, {0, 1000}), 10'816);
-  const Problem problem = MakeProblem(mask, 1, 1, 64, 64, dtype());
-  KernelInputs inputs = KernelInputs::Random(problem, 1);
-  std::fill(inputs.q.begin(), inputs.q.end(), 0.0f);
-  const KernelOutputs outputs = Run(problem, inputs, {.backward = false});
-  for (size_t channel = 0; channel < 64; ++channel) {
-    double mean = 0;
-    for (size_t key = 896; key < 1000; ++key) mean += inputs.v[key * 64 + channel] / 104.0;
-    for (size_t row = 896; row < 1000; ++row) {
-      ASSERT_NEAR(outputs.lse[row], std::log(104.0), 1e-5);
-      ASSERT_NEAR(outputs.out[row * 64 + channel], mean, dtype() == DType::kFloat32 ? 1e-6 : 2e-3);
-    }
-  }
-}
-
-// Case B2.
-TEST_P(CpuCasesTest, ABlockRowThatSelectsNothingDisturbsNoOther) {
-  BlockMap first;
-  first.row_edges = {0, 64, 128, 192, 256};
-  first.column_edges = first.row_edges;
-  first.selected = {1, 0, 0, 0,  //
-                    1, 0, 0, 1,  //
-                    0, 0, 0, 0,  //
-                    0, 0, 1, 1};
-  BlockMap second = first;
-  second.selected = {0, 1, 1, 0,  //
-                     0, 0, 0, 0,  //
-                     1, 1, 1, 1,  //
-                     1, 0, 0, 0};
-  const std::vector<Band> all = {{0, 256, 0, 256, {}, {}}};
-  const auto outputs_with = [&](const BlockMap& map) {
-    const Problem problem = MakeProblem(Mask::Create(256, 256, {{all, map}, {all, second}}).value(),
-                                        4, 2, 64, 64, dtype());
-    return std::pair(problem, RunAndCheck(problem, KernelInputs::Random(problem, 1)));
-  };
-  const auto [problem, outputs] = outputs_with(first);
-  ASSERT_EQ(problem.mask->Area(0), 20'480);
-  for (int64_t row = 128; row < 192; ++row) {
-    for (int64_t head = 0; head < 2; ++head) {
-      ASSERT_EQ(outputs.lse[static_cast<size_t>(head * 256 + row)], kMinusInfinity);
-      for (int64_t channel = 0; channel < 64; ++channel) {
-        const auto place = static_cast<size_t>((row * 4 + head) * 64 + channel);
-        ASSERT_EQ(outputs.out[place], 0);
-        ASSERT_EQ(outputs.dq[place], 0);
-      }
-    }
-  }
-  for (size_t key = 64; key < 128; ++key) {
-    for (size_t channel = 0; channel < 64; ++channel) {
-      ASSERT_EQ(outputs.dk[key * 2 * 64 + channel], 0);
-      ASSERT_EQ(outputs.dv[key * 2 * 64 + channel], 0);
-    }
-  }
-  BlockMap fuller = first;
-  fuller.selected[2 * 4 + 1] = 1;
-  const auto [fuller_problem, others] = outputs_with(fuller);
-  EXPECT_TRUE(std::equal(outputs.out.begin() + 192 * 4 * 64, outputs.out.end(),
-                         others.out.begin() + 192 * 4 * 64));
 }
 
 // Case G2.
