@@ -1,17 +1,15 @@
 #include "measurement/sampler.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "measurement/rendezvous_for_test.h"
+#include "measurement/sampling_for_test.h"
 
 namespace lcab::measurement {
 namespace {
@@ -19,111 +17,6 @@ namespace {
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-// Iterations of a given length on a clock of its own; notes what it is asked to do.
-class FakeContestant : public Contestant {
- public:
-  explicit FakeContestant(absl::Duration iteration, int rank = 0)
-      : iteration_(iteration), findings_(rank) {}
-
-  absl::Status SetInputs(int inputs, absl::Time) override {
-    inputs_set.push_back(inputs);
-    return absl::OkStatus();
-  }
-  absl::StatusOr<double> RunIteration(int64_t calls, absl::Time) override {
-    ++iterations;
-    calls_seen.insert(calls);
-    if (iterations == fails_at) return absl::InternalError("kernel failed");
-    now += iteration_ * calls + surroundings;
-    if (iterations == no_time_at) {
-      findings_.Fail(Part::kHonesty, "no positive time");
-      return 0.0;
-    }
-    return absl::ToDoubleSeconds(iteration_) * (1 + spread * ((iterations * 7) % 11 - 5) / 5.0);
-  }
-  absl::Status Examine(int64_t iteration, int inputs, absl::Time) override {
-    examined.emplace_back(iteration, inputs);
-    return absl::OkStatus();
-  }
-  absl::Status Keep(int slot, int inputs, absl::Time) override {
-    kept[slot] = {iterations - 1, inputs};
-    return absl::OkStatus();
-  }
-  absl::StatusOr<Conditions> ReadConditions() override {
-    Conditions conditions;
-    conditions.expected_clock_hz = 3e9;
-    conditions.clock_hz = iterations - 1 < slow_from || iterations - 1 >= slow_until ? 3e9 : 1.8e9;
-    return conditions;
-  }
-  void Abort(std::string_view reason) override { abort_reason = reason; }
-  Findings& findings() override { return findings_; }
-  double shortest_sample_seconds() const override { return shortest; }
-
-  absl::Time now = absl::UnixEpoch();
-  absl::Duration surroundings = absl::ZeroDuration();
-  double spread = 0, shortest = 0;
-  int64_t fails_at = -1, no_time_at = -1;
-  int64_t slow_from = 0, slow_until = 0;  // iterations with a clock at 60%
-  int64_t iterations = 0;
-  std::set<int64_t> calls_seen;
-  std::string abort_reason;
-  std::vector<int> inputs_set;
-  std::vector<std::pair<int64_t, int>> examined;
-  std::map<int, std::pair<int64_t, int>> kept;  // slot -> iteration, inputs
-
- private:
-  absl::Duration iteration_;
-  Findings findings_;
-};
-
-SamplerOptions OptionsFor(FakeContestant& contestant) {
-  SamplerOptions options;
-  options.now = [&contestant] { return contestant.now; };
-  options.pause = [&contestant](absl::Duration pause) { contestant.now += pause; };
-  return options;
-}
-
-// Samples on one rank until done.
-absl::Status SampleAlone(Sampler& sampler) {
-  while (true) {
-    const absl::StatusOr<bool> done = sampler.RunBatch();
-    if (!done.ok()) return done.status();
-    if (*done) return sampler.KeepLast(absl::InfiniteFuture());
-  }
-}
-
-// Samples on several ranks, a thread each; returns each rank's status.
-std::vector<absl::Status> SampleTogether(
-    std::vector<std::unique_ptr<FakeContestant>>& contestants,
-    const std::function<void(int rank, SamplerOptions&)>& adjust,
-    const std::function<void(int rank, const Sampler&)>& look) {
-  FakeRendezvous rendezvous;
-  const int ranks = static_cast<int>(contestants.size());
-  std::vector<absl::Status> statuses(contestants.size());
-  std::vector<std::thread> threads(contestants.size());
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads[static_cast<size_t>(rank)] = std::thread([&, rank] {
-      FakeContestant& contestant = *contestants[static_cast<size_t>(rank)];
-      Votes votes(rank, ranks, "t0", &rendezvous);
-      SamplerOptions options = OptionsFor(contestant);
-      adjust(rank, options);
-      Sampler sampler(options, contestant, votes);
-      statuses[static_cast<size_t>(rank)] = SampleAlone(sampler);
-      look(rank, sampler);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return statuses;
-}
-
-std::vector<std::unique_ptr<FakeContestant>> FourContestants(absl::Duration iteration) {
-  std::vector<std::unique_ptr<FakeContestant>> contestants;
-  contestants.reserve(4);
-  for (int rank = 0; rank < 4; ++rank) {
-    contestants.push_back(std::make_unique<FakeContestant>(iteration, rank));
-  }
-  return contestants;
-}
 
 TEST(SamplerTest, StopsAtTheMinimumWhenSamplesAgree) {
   FakeContestant contestant(absl::Milliseconds(50));
@@ -320,102 +213,6 @@ TEST(SamplerTest, VerifyOnlyTimesNothing) {
   EXPECT_THAT(contestant.inputs_set, ElementsAre(0, 1));
   EXPECT_EQ(contestant.kept.size(), static_cast<size_t>(kSlots));
   EXPECT_THAT(sampler.planner().kept_seconds(), testing::IsEmpty());
-}
-
-TEST(SamplerTest, SampleIsTheSlowestRanks) {
-  auto contestants = FourContestants(absl::Milliseconds(20));
-  contestants[2] = std::make_unique<FakeContestant>(absl::Milliseconds(30), 2);
-  std::vector<double> kept;
-  std::vector<v1::SampleChunk> chunks;
-  const auto statuses = SampleTogether(
-      contestants,
-      [&](int rank, SamplerOptions& options) {
-        if (rank == 0) {
-          options.plan.on_samples = [&](v1::SampleChunk chunk) {
-            chunks.push_back(std::move(chunk));
-          };
-        }
-      },
-      [&](int rank, const Sampler& sampler) {
-        if (rank == 0) kept = sampler.planner().kept_seconds();
-      });
-  EXPECT_THAT(statuses, Each(absl::OkStatus()));
-  EXPECT_THAT(kept, Each(testing::DoubleEq(0.03)));
-  ASSERT_EQ(chunks.size(), 1U);
-  EXPECT_EQ(chunks[0].ranks(), 4);
-  EXPECT_EQ(chunks[0].seconds_size(), 4 * chunks[0].marks_size());
-  EXPECT_DOUBLE_EQ(chunks[0].seconds(1), 0.02);  // rank 1 of the first iteration
-  EXPECT_DOUBLE_EQ(chunks[0].seconds(2), 0.03);
-}
-
-TEST(SamplerTest, CapThatExpiresOnOneRankStopsAllAtTheSameIteration) {  // Case C5
-  auto contestants = FourContestants(absl::Milliseconds(10));
-  for (auto& contestant : contestants) contestant->spread = 0.5;
-  std::vector<v1::StopReason> reasons(4);
-  const auto statuses = SampleTogether(
-      contestants,
-      [](int rank, SamplerOptions& options) {
-        options.plan.limits = {.max_time = absl::Hours(1), .precision = -1};
-        if (rank == 2) {
-          options.claim_elapsed = [](absl::Duration elapsed, int64_t timed) {
-            return timed >= 37 ? absl::Hours(2) : elapsed;
-          };
-        }
-      },
-      [&](int rank, const Sampler& sampler) {
-        reasons[static_cast<size_t>(rank)] = sampler.stop_reason();
-      });
-  EXPECT_THAT(statuses, Each(absl::OkStatus()));
-  EXPECT_THAT(reasons, Each(v1::STOP_REASON_MAX_TIME));
-  for (const auto& contestant : contestants) {
-    EXPECT_EQ(contestant->iterations, 1 + 37);  // and one that sizes the batches
-  }
-}
-
-TEST(SamplerTest, IntervalRuleStopsAllAtTheSameIteration) {  // Case C5
-  // Rank 3's own samples would never be precise, ranks 0 to 2 would be at once.
-  auto contestants = FourContestants(absl::Milliseconds(10));
-  contestants[3] = std::make_unique<FakeContestant>(absl::Milliseconds(11), 3);
-  contestants[3]->spread = 0.1;
-  std::vector<v1::StopReason> reasons(4);
-  const auto statuses = SampleTogether(
-      contestants, [](int, SamplerOptions&) {},
-      [&](int rank, const Sampler& sampler) {
-        reasons[static_cast<size_t>(rank)] = sampler.stop_reason();
-      });
-  EXPECT_THAT(statuses, Each(absl::OkStatus()));
-  EXPECT_THAT(reasons, Each(v1::STOP_REASON_PRECISION));
-  EXPECT_GT(contestants[0]->iterations, 11);
-  for (const auto& contestant : contestants) {
-    EXPECT_EQ(contestant->iterations, contestants[0]->iterations);
-  }
-}
-
-TEST(SamplerTest, FailureOfOneRankIsTheStatusOfAll) {
-  auto contestants = FourContestants(absl::Milliseconds(10));
-  contestants[1]->fails_at = 5;
-  std::vector<int> failed_ranks(4);
-  const auto statuses = SampleTogether(
-      contestants, [](int, SamplerOptions&) {},
-      [&](int rank, const Sampler& sampler) {
-        failed_ranks[static_cast<size_t>(rank)] = sampler.verdict().rank;
-      });
-  EXPECT_THAT(statuses, Each(absl::InternalError("kernel failed")));
-  EXPECT_THAT(failed_ranks, Each(1));
-  EXPECT_EQ(contestants[1]->abort_reason, "kernel failed");
-}
-
-TEST(SamplerTest, FindingOnOneRankEndsTheTrialForAll) {
-  auto contestants = FourContestants(absl::Milliseconds(10));
-  contestants[3]->findings().Fail(Part::kHonesty, "replayed");
-  std::vector<int> wrong(4);  // not bool: ranks write at once
-  const auto statuses = SampleTogether(
-      contestants, [](int, SamplerOptions&) {},
-      [&](int rank, const Sampler& sampler) {
-        wrong[static_cast<size_t>(rank)] = sampler.wrong() ? 1 : 0;
-      });
-  EXPECT_THAT(statuses, Each(absl::OkStatus()));
-  EXPECT_THAT(wrong, Each(1));
 }
 
 TEST(SamplerTest, FourMillionRawSamplesLeaveInPiecesBelowAMegabyte) {  // Case V3
