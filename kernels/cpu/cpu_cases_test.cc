@@ -11,6 +11,7 @@
 #include "attention/masks.h"
 #include "attention/problem.h"
 #include "attention/reference.h"
+#include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_cases_for_test.h"
 
@@ -57,6 +58,32 @@ TEST_P(CpuCasesTest, HonestScoresFarBelowZeroAreNotTakenForMasked) {
     double mean = 0;
     for (size_t key = 0; key < 128; ++key) mean += inputs.v[key * 64 + channel] / 128.0;
     EXPECT_NEAR(outputs.out[channel], mean, dtype() == DType::kFloat32 ? 1e-6 : 2e-3);
+  }
+}
+
+// Q and K of -1, 0 and 1, so that products are exact in fp32 and what is left is how a kernel
+// scales, caps and exponentiates, over the range that suites may ask for. (Where the cap itself is
+// beyond 1e3 logits are known to 1e-3 at best; measurement/tolerance_test.cc has those.)
+TEST_P(CpuCasesTest, ScaleAndSoftcapMayBeVerySmallAndVeryLarge) {
+  for (const double softcap : {0.0, 1e-3, 1.0, 50.0, 1e4}) {
+    for (const double scale : {1e-6, 1e-3, 0.125, 1.0, 30.0, 1e3}) {
+      if (softcap == 1e4 && scale > 1) continue;
+      Problem problem =
+          MakeProblem(Slices(70, 70, {{0, 70, 0, 70, SliceKind::kCausal}}), 2, 1, 64, 32, dtype());
+      problem.op = Softmax{.scale = scale, .softcap = softcap};
+      KernelInputs inputs = KernelInputs::Random(problem, 1);
+      for (std::vector<float>* tensor : {&inputs.q, &inputs.k}) {
+        for (float& value : *tensor) value = std::clamp(std::round(value), -1.0f, 1.0f);
+      }
+      const KernelOutputs truth = ReferenceOutputs(problem, inputs);
+      // Gradients are the scale times what cancels where one key has all the weight.
+      const bool backward = scale <= 1;
+      KernelOutputs expected = truth;
+      if (!backward) expected.dq = expected.dk = expected.dv = {};
+      const KernelOutputs outputs = Run(problem, inputs, {.backward = backward, .forward = &truth});
+      ExpectNear(outputs, expected, problem, tolerance(),
+                 fmt::format("{} scale {} softcap {}", kernel().name(), scale, softcap));
+    }
   }
 }
 
