@@ -37,7 +37,8 @@ absl::StatusOr<std::span<const LengthBin>> LengthHistogram(std::string_view name
 absl::Status Validate(std::span<const LengthBin> histogram);
 
 // The text of a user's histogram: a JSON object {"[begin,end)": weight, ...}. InvalidArgument says
-// which bin is malformed or there twice, and what Validate() says.
+// which bin is malformed or there twice, in which line the text is no JSON, and what Validate()
+// says.
 absl::StatusOr<std::vector<LengthBin>> ParseLengthHistogram(std::string_view json);
 
 struct DocumentOptions {

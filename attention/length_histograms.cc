@@ -1,19 +1,14 @@
-// The built-in distributions of document lengths, and the reading of a user's own.
+// The built-in distributions of document lengths, and what a histogram must fulfil.
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <cstdio>
-#include <optional>
-#include <set>
 
 #include "absl/status/status.h"
 #include "attention/documents.h"
 #include "attention/parameters.h"
-#include "attention/tokens.h"
 #include "fmt/format.h"
-#include "nlohmann/json.hpp"
 
 namespace lcab {
 namespace {
@@ -89,19 +84,6 @@ struct NamedHistogram {
 constexpr NamedHistogram kHistograms[] = {
     {"pile", kPileBins}, {"prolong64k", kProlong64kBins}, {"prolong512k", kProlong512kBins}};
 
-// "[begin,end)" with blanks allowed around the numbers; nothing for other texts.
-std::optional<Interval> ParseBin(const std::string& text) {
-  long long begin = 0, end = 0;
-  char open = 0, close = 0;
-  int read = 0;
-  if (std::sscanf(text.c_str(), " %c %18lld , %18lld %c %n", &open, &begin, &end, &close, &read) !=
-          4 ||
-      open != '[' || close != ')' || static_cast<size_t>(read) != text.size()) {
-    return std::nullopt;
-  }
-  return Interval{begin, end};
-}
-
 }  // namespace
 
 std::vector<std::string> LengthHistogramNames() {
@@ -150,43 +132,6 @@ absl::Status Validate(std::span<const LengthBin> histogram) {
     }
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<LengthBin>> ParseLengthHistogram(std::string_view json) {
-  // The parser keeps one of two equal keys without a word: notice them on the way.
-  std::set<std::string> keys;
-  std::string repeated;
-  const auto object = nlohmann::ordered_json::parse(
-      json.begin(), json.end(),
-      [&](int depth, nlohmann::ordered_json::parse_event_t event, nlohmann::ordered_json& parsed) {
-        if (event == nlohmann::ordered_json::parse_event_t::key && depth == 1 &&
-            !keys.insert(parsed.get<std::string>()).second) {
-          repeated = parsed.get<std::string>();
-        }
-        return true;
-      },
-      /*allow_exceptions=*/false);
-  if (!object.is_object()) {
-    return absl::InvalidArgumentError(
-        "a length histogram must be a JSON object of {\"[begin,end)\": weight, ...}");
-  }
-  if (!repeated.empty()) {
-    return absl::InvalidArgumentError(fmt::format("bin '{}' is there twice", repeated));
-  }
-  std::vector<LengthBin> bins;
-  for (const auto& [key, weight] : object.items()) {
-    const std::optional<Interval> range = ParseBin(key);
-    if (!range) {
-      return absl::InvalidArgumentError(
-          fmt::format("bin '{}': write it as \"[begin,end)\" with two integers", key));
-    }
-    if (!weight.is_number()) {
-      return absl::InvalidArgumentError(fmt::format("bin '{}': the weight must be a number", key));
-    }
-    bins.push_back({range->begin, range->end, weight.template get<double>()});
-  }
-  if (absl::Status status = Validate(bins); !status.ok()) return status;
-  return bins;
 }
 
 }  // namespace lcab
