@@ -1,6 +1,7 @@
 // Random block maps: for each row of blocks a given share of the columns, one map for each kv head.
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <utility>
@@ -48,15 +49,31 @@ std::vector<uint8_t> Select(int64_t rows, int64_t columns, double keep, PhiloxSt
   std::vector<uint8_t> selected(static_cast<size_t>(rows * columns), 0);
   const auto wanted = std::clamp<int64_t>(
       static_cast<int64_t>(std::floor(keep * static_cast<double>(columns) + 0.5)), 1, columns);
-  std::vector<uint64_t> draws(static_cast<size_t>(columns));
+  std::vector<uint32_t> draws(static_cast<size_t>(columns));
+  // Draws by their highest bits, about one in a bucket: only in the bucket that holds the last of
+  // those wanted are they compared with each other.
+  const int shift = 32 - std::min<int>(std::bit_width(static_cast<uint64_t>(columns)), 32);
+  std::vector<int64_t> counts((uint64_t{0xFFFFFFFF} >> shift) + 1);
+  std::vector<std::pair<uint32_t, size_t>> last;  // draw and column of those in that bucket
   for (int64_t row = 0; row < rows; ++row) {
-    for (size_t column = 0; column < draws.size(); ++column) {
-      draws[column] = static_cast<uint64_t>(random->Next32()) << 32 | column;
+    std::fill(counts.begin(), counts.end(), 0);
+    for (uint32_t& draw : draws) {
+      draw = random->Next32();
+      ++counts[draw >> shift];
     }
-    std::nth_element(draws.begin(), draws.begin() + (wanted - 1), draws.end());
-    for (int64_t n = 0; n < wanted; ++n) {
-      const auto column = static_cast<int64_t>(draws[static_cast<size_t>(n)] & 0xFFFFFFFFU);
-      selected[static_cast<size_t>(row * columns + column)] = 1;
+    size_t bucket = 0;
+    int64_t below = 0;
+    while (below + counts[bucket] < wanted) below += counts[bucket++];
+    last.clear();
+    const auto begin = selected.begin() + row * columns;
+    for (size_t column = 0; column < draws.size(); ++column) {
+      const size_t own = draws[column] >> shift;
+      if (own == bucket) last.emplace_back(draws[column], column);
+      begin[static_cast<ptrdiff_t>(column)] = own < bucket ? 1 : 0;
+    }
+    std::sort(last.begin(), last.end());
+    for (size_t n = 0; n < static_cast<size_t>(wanted - below); ++n) {
+      begin[static_cast<ptrdiff_t>(last[n].second)] = 1;
     }
   }
   return selected;
@@ -64,13 +81,19 @@ std::vector<uint8_t> Select(int64_t rows, int64_t columns, double keep, PhiloxSt
 
 // Before edges are made: a block a token of a long sequence would not fit in memory.
 absl::Status CheckBlocks(const MaskContext& context, int64_t block) {
-  const int64_t rows = context.q_tokens / block + 1;
-  const int64_t columns = context.k_tokens / block + 1;
-  if (rows <= kMostBlocks / columns / context.kv_heads) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("{} x {} blocks for each of {} kv heads are more than {} in all; use larger "
-                  "blocks",
-                  rows, columns, context.kv_heads, kMostBlocks));
+  const int64_t rows = (context.q_tokens + block - 1) / block;
+  const int64_t columns = (context.k_tokens + block - 1) / block;
+  if (rows == 0 || columns == 0 || rows <= kMostBlocks / columns / context.kv_heads) {
+    return absl::OkStatus();
+  }
+  const double bytes = static_cast<double>(rows) * static_cast<double>(columns) *
+                       static_cast<double>(context.kv_heads);
+  constexpr double kGigabyte = 1 << 30;
+  return absl::InvalidArgumentError(fmt::format(
+      "{} x {} blocks for each of {} kv heads take {:.1f} GiB of memory, more than {:.1f} "
+      "GiB; use larger blocks",
+      rows, columns, context.kv_heads, bytes / kGigabyte,
+      static_cast<double>(kMostBlocks) / kGigabyte));
 }
 
 absl::StatusOr<Mask> MakeMaps(const MaskContext& context, const std::vector<int64_t>& row_edges,

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <utility>
+#include <vector>
 
+#include "attention/draws.h"
 #include "attention/made_masks.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -35,6 +39,32 @@ TEST(BlockSparseMasksTest, BlockSparseMasksKeepTheirShareInEachRowOfBlocks) {
   EXPECT_EQ(one.RowCount(0, 0), 128);
 }
 
+// The definition, by sorting whole rows of draws.
+TEST(BlockSparseMasksTest, EachRowOfBlocksKeepsTheColumnsWithTheSmallestDraws) {
+  for (const int64_t tokens : {1, 7, 64, 509}) {
+    for (const double keep : {1e-6, 0.2, 0.77, 1.0}) {
+      const Mask mask = Made("block_sparse_uniform", {{"block", Whole(1)}, {"keep", Value{keep}}},
+                             tokens, 5, 2, 2);
+      const auto wanted = std::max<size_t>(
+          static_cast<size_t>(std::floor(keep * static_cast<double>(tokens) + 0.5)), 1);
+      for (int64_t head = 0; head < 2; ++head) {
+        PhiloxStream random = DrawStream(5, DrawPurpose::kBlockScores, 2, head);
+        for (int64_t row = 0; row < tokens; ++row) {
+          std::vector<std::pair<uint32_t, int64_t>> draws;
+          for (int64_t column = 0; column < tokens; ++column) {
+            draws.emplace_back(random.Next32(), column);
+          }
+          std::sort(draws.begin(), draws.end());
+          for (size_t n = 0; n < draws.size(); ++n) {
+            EXPECT_EQ(mask.block_map(head)->Selected(row, draws[n].second), n < wanted);
+          }
+        }
+        EXPECT_EQ(mask.Area(head), tokens * static_cast<int64_t>(wanted));
+      }
+    }
+  }
+}
+
 TEST(BlockSparseMasksTest, BlockSparseChoicesAreSpreadEvenly) {
   const Mask mask = Made("block_sparse_uniform", {{"block", Whole(1)}, {"keep", Value{0.2}}}, 1000);
   // Each column is kept by 200 of 1000 rows, give or take 5 deviations of sqrt(1000 * 0.2 * 0.8).
@@ -63,8 +93,10 @@ TEST(BlockSparseMasksTest, VariableBlocksHaveTheirLeastSizeAndAverage) {
 TEST(BlockSparseMasksTest, BlocksThatDoNotFitAreRefusedInWords) {
   EXPECT_THAT(Refusal("block_sparse_variable", {{"average_block", Whole(100)}}, 8, 8),
               HasSubstr("'min_block' is 128, more than 'average_block', which is 100"));
-  EXPECT_THAT(Refusal("block_sparse_uniform", {{"block", Whole(1)}}, 1 << 20, 1 << 20),
-              HasSubstr("use larger blocks"));
+  EXPECT_THAT(
+      Refusal("block_sparse_uniform", {{"block", Whole(1)}}, 1 << 20, 1 << 20),
+      HasSubstr("1048576 x 1048576 blocks for each of 1 kv heads take 1024.0 GiB of memory, "
+                "more than 2.0 GiB; use larger blocks"));
   // Of these not even the edges would fit in memory.
   EXPECT_THAT(
       Refusal("block_sparse_uniform", {{"block", Whole(1)}}, Mask::kMaxTokens, Mask::kMaxTokens),
