@@ -1,6 +1,7 @@
 #include "suites/yaml_tree.h"
 
 #include <fmt/format.h>
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/yaml.h>
 
 #include <map>
@@ -10,12 +11,15 @@
 #include <utility>
 #include <vector>
 
+#include "suites/yaml_text.h"
+
 namespace lcab::suites {
 namespace {
 
 constexpr size_t kMostBytes = size_t{1} << 20;
 constexpr int kDeepest = 24;
 constexpr int kMostNodes = 200'000;
+constexpr size_t kMostCopied = size_t{8} << 20;
 
 Location At(const YAML::Mark& mark) {
   if (mark.line < 0) return {};
@@ -25,7 +29,8 @@ Location At(const YAML::Mark& mark) {
 // Copies what yaml-cpp read into a tree, and stops at the first thing that no suite may hold.
 class Reader {
  public:
-  explicit Reader(Diagnostics& diagnostics) : diagnostics_(diagnostics) {}
+  Reader(std::string_view text, Diagnostics& diagnostics)
+      : text_(text), diagnostics_(diagnostics) {}
 
   std::optional<Tree> Read(const YAML::Node& node, int depth) {
     const Location where = At(node.Mark());
@@ -47,6 +52,7 @@ class Reader {
       case YAML::NodeType::Null:
         return tree;
       case YAML::NodeType::Scalar:
+        if (!IsWell(node, where)) return std::nullopt;
         tree.kind = Tree::Kind::kScalar;
         tree.text = node.Scalar();
         tree.quoted = tag == "!";
@@ -65,6 +71,23 @@ class Reader {
     return std::nullopt;
   }
 
+  // Of a scalar, as a value or as a key. Long texts that many aliases stand for would fill the
+  // memory; a quote that nobody closes takes the rest of the file, which then seems to be missing.
+  bool IsWell(const YAML::Node& scalar, Location where) {
+    copied_ += scalar.Scalar().size();
+    if (copied_ > kMostCopied) {
+      diagnostics_.Add(
+          where, fmt::format("the document has more than {} bytes, aliases followed", kMostCopied));
+      return false;
+    }
+    const int offset = scalar.Mark().pos;
+    if (offset >= 0 && scalar.Tag() == "!" && IsUnclosedQuote(text_, static_cast<size_t>(offset))) {
+      diagnostics_.Add(where, "a text in quotes is not closed; add the quote at its end");
+      return false;
+    }
+    return true;
+  }
+
   std::optional<Tree> ReadList(const YAML::Node& node, Tree tree, int depth) {
     tree.kind = Tree::Kind::kList;
     for (const auto& element : node) {
@@ -81,6 +104,7 @@ class Reader {
     for (const auto& pair : node) {
       const Location where = At(pair.first.Mark());
       if (!pair.first.IsScalar()) return Refuse(where, "a key must be a text");
+      if (!IsWell(pair.first, where)) return std::nullopt;
       const std::string& key = pair.first.Scalar();
       if (const auto [first, is_new] = seen.emplace(key, where); !is_new) {
         return Refuse(where, fmt::format("key {} is given twice; the first is in line {}",
@@ -95,8 +119,10 @@ class Reader {
     return tree;
   }
 
+  std::string_view text_;
   Diagnostics& diagnostics_;
   int nodes_ = 0;
+  size_t copied_ = 0;  // bytes of scalars
 };
 
 }  // namespace
@@ -128,6 +154,9 @@ std::optional<Tree> ReadYaml(std::string_view text, Diagnostics& diagnostics) {
         {}, fmt::format("a suite has at most {} bytes, this text has {}", kMostBytes, text.size()));
     return std::nullopt;
   }
+  text = WithoutByteOrderMark(text);
+  CheckCharacters(text, diagnostics);
+  if (!diagnostics.empty()) return std::nullopt;
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(text));
     if (documents.empty()) {
@@ -140,9 +169,13 @@ std::optional<Tree> ReadYaml(std::string_view text, Diagnostics& diagnostics) {
           "a second document starts here; a file holds one suite, without `---` inside");
       return std::nullopt;
     }
-    return Reader(diagnostics).Read(documents.front(), 0);
+    return Reader(text, diagnostics).Read(documents.front(), 0);
+  } catch (const YAML::DeepRecursion& exception) {
+    diagnostics.Add(At(exception.mark), fmt::format("nested deeper than {} levels", kDeepest));
+    return std::nullopt;
   } catch (const YAML::Exception& exception) {
-    diagnostics.Add(At(exception.mark), fmt::format("not YAML: {}", exception.msg));
+    const Location where = At(exception.mark);
+    diagnostics.Add(where, WhyNotYaml(text, where, exception.msg));
     return std::nullopt;
   }
 }

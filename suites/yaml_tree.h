@@ -38,9 +38,10 @@ struct TreeEntry {
 // "a list", "a map", "'text'", "nothing": a tree in a message.
 std::string InWords(const Tree& tree);
 
-// The one document in `text`. Nothing, with findings, for what is not YAML, for several documents,
-// duplicate keys, tags, keys that are not plain texts, nesting deeper than 24, more than 1 MiB of
-// text, and more than 200,000 nodes once aliases are followed.
+// The one document in `text`. Nothing, with findings, for what is not YAML, what is no text in
+// UTF-8, several documents, duplicate keys, tags, keys that are not plain texts, quotes without an
+// end, nesting deeper than 24, more than 1 MiB of text, and more than 200,000 nodes or 8 MiB of
+// scalars once aliases are followed.
 std::optional<Tree> ReadYaml(std::string_view text, Diagnostics& diagnostics);
 
 }  // namespace lcab::suites

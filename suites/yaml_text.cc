@@ -1,0 +1,156 @@
+#include "suites/yaml_text.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/exceptions.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace lcab::suites {
+namespace {
+
+uint8_t ByteAt(std::string_view text, size_t i) { return static_cast<uint8_t>(text[i]); }
+
+// A character of UTF-8: its code point and how many bytes it takes.
+struct Character {
+  uint32_t code = 0;
+  size_t bytes = 1;
+};
+
+// Nothing for what RFC 3629 does not allow: stray and missing continuations, forms that are longer
+// than needed, surrogates and what lies beyond U+10FFFF.
+std::optional<Character> CharacterAt(std::string_view text, size_t i) {
+  const uint8_t first = ByteAt(text, i);
+  if (first < 0x80) return Character{first, 1};
+  const size_t bytes = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
+  if (first < 0xC0 || first > 0xF4 || i + bytes > text.size()) return std::nullopt;
+  uint32_t code = first & (0xFFU >> (bytes + 1));
+  for (size_t n = 1; n < bytes; ++n) {
+    const uint8_t next = ByteAt(text, i + n);
+    if ((next & 0xC0U) != 0x80U) return std::nullopt;
+    code = code << 6 | (next & 0x3FU);
+  }
+  if (code < kLeast[bytes] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) {
+    return std::nullopt;
+  }
+  return Character{code, bytes};
+}
+
+bool IsControl(uint32_t code) {
+  return (code < 0x20 && code != '\t' && code != '\n' && code != '\r') ||
+         (code >= 0x7F && code < 0xA0);
+}
+
+Location PlaceOf(std::string_view text, size_t offset) {
+  const std::string_view before = text.substr(0, offset);
+  const size_t line_end = before.rfind('\n');
+  const size_t begin = line_end == std::string_view::npos ? 0 : line_end + 1;
+  return {.line = static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1,
+          .column = static_cast<int>(offset - begin) + 1};
+}
+
+bool IsIndentedWithTab(std::string_view text, int line) {
+  size_t begin = 0;
+  for (int n = 1; n < line; ++n) {
+    begin = text.find('\n', begin);
+    if (begin == std::string_view::npos) return false;
+    ++begin;
+  }
+  for (size_t i = begin; i < text.size() && (text[i] == ' ' || text[i] == '\t'); ++i) {
+    if (text[i] == '\t') return true;
+  }
+  return false;
+}
+
+struct Advice {
+  const char* message;  // of yaml-cpp, or how it begins
+  std::string_view advice;
+};
+
+}  // namespace
+
+std::string_view WithoutByteOrderMark(std::string_view text) {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
+  return text;
+}
+
+void CheckCharacters(std::string_view text, Diagnostics& diagnostics) {
+  for (size_t i = 0; i < text.size();) {
+    const std::optional<Character> character = CharacterAt(text, i);
+    if (!character.has_value()) {
+      return diagnostics.Add(
+          PlaceOf(text, i),
+          fmt::format("byte 0x{:02x} is not UTF-8; save the file as UTF-8", ByteAt(text, i)));
+    }
+    if (IsControl(character->code)) {
+      return diagnostics.Add(
+          PlaceOf(text, i),
+          fmt::format("control character U+{:04X}; remove it (a suite is a text in UTF-8)",
+                      character->code));
+    }
+    if (character->code == '\r' && (i + 1 == text.size() || text[i + 1] != '\n')) {
+      return diagnostics.Add(PlaceOf(text, i),
+                             "a carriage return that ends no line; save the file with lines that "
+                             "end in LF, or in CR LF");
+    }
+    i += character->bytes;
+  }
+}
+
+std::string WhyNotYaml(std::string_view text, Location where, std::string_view message) {
+  if (IsIndentedWithTab(text, where.line)) {
+    return "not YAML: the line is indented with a tab; use spaces";
+  }
+  static const Advice kAdvice[] = {
+      {YAML::ErrorMsg::MAP_VALUE,
+       "a ':' stands where no key can be; check the indentation, or put a value that holds ': ' in "
+       "quotes"},
+      {YAML::ErrorMsg::MAP_KEY, "a key stands where none can be; check the indentation"},
+      {YAML::ErrorMsg::BLOCK_ENTRY,
+       "a list cannot begin here; put each '- ' on a line of its own below the key, indented "
+       "alike"},
+      {YAML::ErrorMsg::END_OF_SEQ_FLOW, "a list that begins with '[' is not closed; add its ']'"},
+      {YAML::ErrorMsg::END_OF_MAP_FLOW, "a map that begins with '{' is not closed; add its '}'"},
+      {YAML::ErrorMsg::FLOW_END, "a ']' or '}' closes nothing; remove it"},
+      {YAML::ErrorMsg::END_OF_MAP,
+       "this line is no key of the map above; check its indentation, and that it has a ': '"},
+      {YAML::ErrorMsg::END_OF_SEQ,
+       "this line is no element of the list above; check its indentation, and that it begins with "
+       "'- '"},
+      {YAML::ErrorMsg::TAB_IN_INDENTATION, "a line is indented with a tab; use spaces"},
+      {YAML::ErrorMsg::EOF_IN_SCALAR, "a text in quotes is not closed; add the quote at its end"},
+      {YAML::ErrorMsg::DOC_IN_SCALAR, "a text in quotes is not closed; add the quote at its end"},
+      {YAML::ErrorMsg::UNKNOWN_TOKEN,
+       "no value can begin with this character; put the value in quotes"},
+      {YAML::ErrorMsg::UNKNOWN_ANCHOR, "an alias (*name) needs an anchor (&name) before it"},
+      {YAML::ErrorMsg::INVALID_ESCAPE,
+       "this escape after a backslash is none of YAML's; double the backslash, or use single "
+       "quotes"},
+  };
+  for (const Advice& known : kAdvice) {
+    if (message.starts_with(known.message)) return fmt::format("not YAML: {}", known.advice);
+  }
+  return fmt::format("not YAML: {}", message);
+}
+
+bool IsUnclosedQuote(std::string_view text, size_t offset) {
+  if (offset >= text.size()) return false;
+  const char quote = text[offset];
+  if (quote != '"' && quote != '\'') return false;
+  for (size_t i = offset + 1; i < text.size(); ++i) {
+    if (quote == '"' && text[i] == '\\') {
+      ++i;
+    } else if (text[i] == quote) {
+      if (quote == '"' || i + 1 == text.size() || text[i + 1] != quote) return false;
+      ++i;  // '' within single quotes is one quote
+    }
+  }
+  return true;
+}
+
+}  // namespace lcab::suites
