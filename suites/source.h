@@ -21,9 +21,11 @@ struct ShippedSuite {
 std::span<const ShippedSuite> ShippedSuites();
 
 // The suite in the file `path_or_name`, or, where there is no such file, the shipped suite of that
-// name; with the files that it names, which are looked for in its folder. NotFound says which
-// suites ship; InvalidArgument says what is wrong with a file (a folder, not to be read, more than
-// 1 MiB).
+// name; with the files that it names, which are looked for in its folder. `-` is standard input,
+// up to its end; files are then looked for in the current folder. NotFound says which suites ship;
+// InvalidArgument says what is wrong with a file: a folder, a named pipe, a device, not to be read,
+// more than 1 MiB, or more than 16 MiB of named files together. Waits for nobody but the writer of
+// standard input (and of `/dev/fd/N`, which a shell makes of `<(...)`).
 absl::StatusOr<SuiteSource> LoadSuite(std::string_view path_or_name);
 
 }  // namespace lcab::suites
