@@ -54,6 +54,14 @@ std::vector<Tree> OfMap(const Tree& tree, const IsValue& is_value, Diagnostics& 
     if (values.empty()) complete = false;  // the finding is made; look for others
     if (!complete) continue;
     if (result.size() * values.size() > kMostAlternatives) return TooMany(tree, diagnostics);
+    // Long lists that are values are in every combination.
+    if (result.size() * values.size() * (CountNodes(result.front()) + CountNodes(values.front())) >
+        kMostCopied) {
+      diagnostics.Add(tree.where, fmt::format("its combinations hold more than {} values; shorten "
+                                              "the lists that are values, or split it up",
+                                              kMostCopied));
+      return {};
+    }
     std::vector<Tree> longer;
     for (const Tree& begun : result) {
       for (const Tree& value : values) {
@@ -67,6 +75,13 @@ std::vector<Tree> OfMap(const Tree& tree, const IsValue& is_value, Diagnostics& 
 }
 
 }  // namespace
+
+size_t CountNodes(const Tree& tree) {
+  size_t nodes = 1;
+  for (const Tree& element : tree.list) nodes += CountNodes(element);
+  for (const TreeEntry& entry : tree.entries) nodes += CountNodes(entry.value);
+  return nodes;
+}
 
 std::vector<Tree> Alternatives(const Tree& tree, const IsValue& is_value,
                                Diagnostics& diagnostics) {

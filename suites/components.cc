@@ -216,8 +216,15 @@ bool TakesList(const Tree& map, std::string_view key, const ComponentKind& kind)
 std::vector<Tree> ByName(const Tree& tree, Diagnostics& diagnostics) {
   const Tree* name = tree.Find("name");
   if (tree.kind != Tree::Kind::kMap || name == nullptr) return {tree};
+  std::vector<Tree> names = Alternatives(*name, diagnostics);
+  if (names.size() * CountNodes(tree) > kMostCopied) {
+    diagnostics.Add(tree.where, fmt::format("its names and parameters hold more than {} values "
+                                            "together; shorten the lists, or split it up",
+                                            kMostCopied));
+    return {};
+  }
   std::vector<Tree> result;
-  for (Tree& one : Alternatives(*name, diagnostics)) {
+  for (Tree& one : names) {
     result.push_back(tree);
     for (TreeEntry& entry : result.back().entries) {
       if (entry.key == "name") entry.value = one;

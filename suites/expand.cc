@@ -21,6 +21,8 @@
 namespace lcab::suites {
 namespace {
 
+constexpr size_t kMostKeyBytes = size_t{32} << 20;
+
 // The product of counts, no larger than kMostTrials + 1.
 int64_t Product(std::initializer_list<size_t> counts) {
   int64_t product = 1;
@@ -160,6 +162,13 @@ class Expander {
 
   void ExpandContenders(const Point& point, const v1::Problem& problem, Pass pass,
                         const v1::Measure& measure) {
+    // Long lists as parameters stand in every trial that has them.
+    if (key_bytes_ > kMostKeyBytes) {
+      return diagnostics_.Add(point.matrix->where,
+                              fmt::format("the parameters of all trials take more than {} bytes as "
+                                          "text; shorten the lists among them, or split the suite",
+                                          kMostKeyBytes));
+    }
     for (const auto& strategy : point.matrix->strategies) {
       for (const auto& overlap : point.matrix->overlaps) {
         for (const auto& kernel : point.matrix->kernels) {
@@ -190,6 +199,7 @@ class Expander {
   }
 
   void AddTrial(v1::TrialSpec trial, std::string_view device_kind) {
+    key_bytes_ += trial.key().size();
     const std::string key = fmt::format(
         "{} {} {}/{} {} {}", ProblemKey(trial.problem()), static_cast<int>(trial.pass()),
         trial.ranks(), trial.ranks_per_device(), device_kind, trial.measure().SerializeAsString());
@@ -207,6 +217,7 @@ class Expander {
   const Catalogue& catalogue_;
   Diagnostics diagnostics_;
   Expansion expansion_;
+  size_t key_bytes_ = 0;                   // of the trials so far
   std::map<std::string, size_t> cohorts_;  // by what their trials share
   std::string problem_key_;                // of the problem made last
   std::optional<Problem> problem_;         // empty: it could not be made
