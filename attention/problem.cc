@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "attention/softmax_range.h"
 #include "fmt/format.h"
 
 namespace lcab {
@@ -36,15 +37,8 @@ absl::Status CheckHeads(const Problem& problem) {
   return absl::OkStatus();
 }
 
-absl::Status CheckOperator(const Softmax& softmax) {
-  if (softmax.scale && !std::isfinite(*softmax.scale)) {
-    return absl::InvalidArgumentError("the softmax scale must be a finite number");
-  }
-  if (!std::isfinite(softmax.softcap) || softmax.softcap < 0) {
-    return absl::InvalidArgumentError(fmt::format(
-        "softcap is {}; it must be 0 (none) or a finite number above 0", softmax.softcap));
-  }
-  return absl::OkStatus();
+bool IsWithin(double value, double least, double most) {
+  return value >= least && value <= most;  // false of NaN
 }
 
 // Every count that is derived from a problem must fit int64: elements of the largest tensor, and
@@ -110,6 +104,23 @@ Problem::Extent Problem::ExtentOf(Tensor tensor) const {
   return {};
 }
 
+absl::Status Validate(const Softmax& softmax) {
+  const double scale = softmax.scale.value_or(kMostScale);
+  if (scale != 0 && !IsWithin(std::abs(scale), kLeastScale, kMostScale)) {
+    return absl::InvalidArgumentError(fmt::format(
+        "scale is {}; it must be 0, or from {} to {} (or minus that): larger logits are "
+        "mostly rounding in fp32",
+        scale, kLeastScale, kMostScale));
+  }
+  if (softmax.softcap != 0 && !IsWithin(softmax.softcap, kLeastSoftcap, kMostSoftcap)) {
+    return absl::InvalidArgumentError(
+        fmt::format("softcap is {}; it must be 0 (none), or from {} to {}: under a smaller one "
+                    "gradients are mostly rounding in fp32, and a larger one does nothing",
+                    softmax.softcap, kLeastSoftcap, kMostSoftcap));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Validate(const Problem& problem) {
   if (absl::Status status = CheckHeads(problem); !status.ok()) return status;
   for (const int64_t dim : {problem.qk_head_dim, problem.v_head_dim}) {
@@ -119,7 +130,7 @@ absl::Status Validate(const Problem& problem) {
                       problem.qk_head_dim, problem.v_head_dim));
     }
   }
-  if (absl::Status status = CheckOperator(std::get<Softmax>(problem.op)); !status.ok()) {
+  if (absl::Status status = Validate(std::get<Softmax>(problem.op)); !status.ok()) {
     return status;
   }
   if (problem.mask == nullptr) return absl::InvalidArgumentError("the problem has no mask");

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -12,6 +13,7 @@
 
 #include "attention/documents.h"
 #include "attention/masks.h"
+#include "attention/softmax_range.h"
 #include "suites/axes.h"
 #include "suites/components.h"
 #include "suites/conversion.h"
@@ -28,6 +30,8 @@ constexpr int64_t kMostHeads = 1 << 16;
 constexpr int64_t kMostHeadDim = 1024;
 constexpr int64_t kMostRanks = 4096;
 constexpr size_t kMostNameBytes = 64;
+constexpr double kMostReal = std::numeric_limits<double>::max();
+constexpr std::string_view kSoftmax = "softmax";
 
 // A histogram in a file, as the parameter that it stands for: [begin, end, weight] a bin.
 absl::StatusOr<Value> ReadHistogram(std::string_view parameter, const std::string& file,
@@ -134,19 +138,29 @@ Shape ReadShape(const Tree& tree, Diagnostics& diagnostics) {
   return shape;
 }
 
+// A finding of what another folder found.
+void Refuse(const absl::Status& status, Location where, Diagnostics& diagnostics) {
+  if (!status.ok()) diagnostics.Add(where, std::string(status.message()));
+}
+
 Softmax ReadOperator(const Tree& tree, Diagnostics& diagnostics) {
   const Tree map = tree.kind == Tree::Kind::kScalar ? AsMap("name", tree) : tree;
   Fields fields(map, kOperatorMap, diagnostics);
   fields.Require("name");
-  std::string name;
-  fields.Read("name", {"softmax"}, &name);
+  std::string name(kSoftmax);
+  fields.Read("name", &name);
+  if (name != kSoftmax) {
+    diagnostics.Add(fields.Where("name"), UnknownName("operator", name, {std::string(kSoftmax)}));
+  }
   Softmax softmax;
   if (map.Find("scale") != nullptr) {
     double scale = 0;
-    fields.Read("scale", -1e6, 1e6, &scale);
+    fields.Read("scale", -kMostReal, kMostReal, &scale);
     softmax.scale = scale;
+    Refuse(Validate(Softmax{.scale = scale}), fields.Where("scale"), diagnostics);
   }
-  fields.Read("softcap", 0, 1e6, &softmax.softcap);
+  fields.Read("softcap", -kMostReal, kMostReal, &softmax.softcap);
+  Refuse(Validate(Softmax{.softcap = softmax.softcap}), fields.Where("softcap"), diagnostics);
   return softmax;
 }
 
@@ -285,22 +299,26 @@ class MatrixReader {
   Diagnostics& diagnostics_;
 };
 
+bool IsLetterOrDigit(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+// Names become parts of file names, of tables and of command lines, so what means something there
+// (`..`, a leading dash) is none.
 bool IsSuiteName(std::string_view name) {
-  if (name.empty() || name.size() > kMostNameBytes) return false;
-  for (const char c : name) {
-    const bool well = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                      c == '_' || c == '-' || c == '.';
-    if (!well) return false;
-  }
-  return true;
+  if (name.empty() || name.size() > kMostNameBytes || !IsLetterOrDigit(name.front())) return false;
+  return std::all_of(name.begin(), name.end(),
+                     [](char c) { return IsLetterOrDigit(c) || c == '_' || c == '-' || c == '.'; });
 }
 
 void ReadName(Fields& fields, Suite& suite, Diagnostics& diagnostics) {
-  if (fields.Require("name") == nullptr) return;
+  const Tree* tree = fields.Require("name");
+  if (tree == nullptr) return;
   fields.Read("name", &suite.name);
-  if (!IsSuiteName(suite.name)) {
-    diagnostics.Add(fields.Where("name"),
-                    fmt::format("name is {}; it must be 1 to {} letters, digits, '_', '-' and '.'",
+  if (tree->kind == Tree::Kind::kScalar && !IsSuiteName(suite.name)) {
+    diagnostics.Add(tree->where,
+                    fmt::format("name is {}; it must be 1 to {} letters, digits, '_', '-' and '.', "
+                                "and begin with a letter or digit",
                                 Quote(suite.name), kMostNameBytes));
   }
 }

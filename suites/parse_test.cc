@@ -9,6 +9,7 @@
 
 #include "attention/parameters.h"
 #include "proto/proto_time.h"
+#include "suites/expand.h"
 #include "suites/fake_kernels.h"
 #include "suites/measure.h"
 
@@ -69,6 +70,74 @@ TEST(ParseSuite, WhatIsLeftOutHasItsDefault) {
   EXPECT_TRUE(matrix.overlaps[0].value);
   EXPECT_FALSE(matrix.operators[0].value.scale.has_value());
   EXPECT_EQ(matrix.measures[0].value.SerializeAsString(), DefaultMeasure().SerializeAsString());
+}
+
+TEST(ParseSuite, AnOperatorThatIsNotBuiltIsAnsweredWithThoseThatAre) {
+  EXPECT_EQ(Error(std::string(kSmall) + "    operator: linear\n"),
+            "s.yaml:7:15: unknown operator 'linear'; known: softmax");
+  EXPECT_THAT(Error(std::string(kSmall) + "    operator: [softmax, {name: softmx}]\n"),
+              HasSubstr("s.yaml:7:32: unknown operator 'softmx'; did you mean 'softmax'?"));
+}
+
+TEST(ParseSuite, ScaleAndSoftcapAreNumbersThatFp32CanCompute) {
+  const auto error = [](std::string_view fields) {
+    return Error(std::string(kSmall) + "    operator: {name: softmax, " + std::string(fields) +
+                 "}\n");
+  };
+  for (const std::string_view value : {"1e999", "nan", "inf", ".inf", "0x10", "+1", "1_000"}) {
+    EXPECT_THAT(error("scale: " + std::string(value)), HasSubstr("s.yaml:7:38: scale is '"));
+    EXPECT_THAT(error("softcap: " + std::string(value)), HasSubstr("s.yaml:7:40: softcap is '"));
+  }
+  EXPECT_THAT(error("scale: 1000000"),
+              HasSubstr("s.yaml:7:38: scale is 1000000; it must be 0, or"));
+  EXPECT_THAT(error("softcap: -1"), HasSubstr("s.yaml:7:40: softcap is -1; it must be 0 (none)"));
+  EXPECT_THAT(error("softcap: 1e-300"), HasSubstr("s.yaml:7:40: softcap is 1e-300"));
+  EXPECT_THAT(error("softcap: 1e30"), HasSubstr("s.yaml:7:40: softcap is 1e+30"));
+  EXPECT_EQ(error("softcap: 30, scale: -0.5"), "no error");
+}
+
+TEST(ParseSuite, NumbersAreWrittenInOneWayOnly) {
+  for (const std::string_view value :
+       {"1e999", "nan", "inf", "0x10", "-1", "0", "010", "4k", "1.5K", "'4K'", "1e3", "4 K",
+        "99999999999999999999", "9007199254740993G"}) {
+    EXPECT_THAT(Error(With("4K", value)), HasSubstr("s.yaml:4:14: seq_len ")) << value;
+  }
+  for (const std::string_view bin :
+       {"[1, 1e999, 1]", "[1, 10, nan]", "[1, 10, inf]", "[1, 0x10, 1]", "[1, 10]", "[a, 10, 1]"}) {
+    const absl::StatusOr<Suite> suite =
+        Parse(With("causal\n", "{name: causal_document, histogram: [" + std::string(bin) + "]}\n"));
+    // Lists are read by what they look like; the mask then refuses them, in the same words.
+    if (!suite.ok()) continue;
+    const absl::StatusOr<Expansion> expansion = Expand(*suite, FakeCatalogue());
+    ASSERT_FALSE(expansion.ok()) << bin;
+    EXPECT_THAT(std::string(expansion.status().message()), HasSubstr("s.yaml:5:11: ")) << bin;
+  }
+}
+
+TEST(ParseSuite, NamesThatMeanSomethingElsewhereAreRefused) {
+  for (const std::string& name :
+       {std::string(".."), std::string("."), std::string("a/b"), std::string("-rf"),
+        std::string("\"a\\x01b\""), std::string("\"\""), std::string(65, 'x'), std::string("a b"),
+        std::string("\xC3\xA9")}) {
+    EXPECT_THAT(Error(With("small", name)),
+                AllOf(HasSubstr("s.yaml:1:7: name is "),
+                      HasSubstr("1 to 64 letters, digits, '_', '-' and '.', and begin with")))
+        << name;
+  }
+  EXPECT_EQ(Error(With("small", "~")), "s.yaml:1:7: name must be a text; this is nothing");
+  EXPECT_EQ(Error(With("small", std::string(64, 'x'))), "no error");
+}
+
+TEST(ParseSuite, CombinationsOfLongListsAreRefusedBeforeTheyFillTheMemory) {
+  std::string lengths = "1", names = "causal_document";
+  for (int n = 0; n < 50'000; ++n) lengths += ",1";
+  for (int n = 0; n < 1'000; ++n) names += ", causal_document";
+  EXPECT_THAT(Error(With("causal\n", "{name: causal_document, share: [0.1, 0.2], lengths: [" +
+                                         lengths + "], uniform_min: [1, 2, 3, 4, 5, 6, 7, 8, 9, " +
+                                         "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21]}\n")),
+              HasSubstr("hold more than 1000000 values"));
+  EXPECT_THAT(Error(With("causal\n", "{name: [" + names + "], lengths: [" + lengths + "]}\n")),
+              HasSubstr("hold more than 1000000 values"));
 }
 
 TEST(ParseSuite, EveryListIsAnAxis) {
