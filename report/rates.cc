@@ -12,7 +12,9 @@ std::optional<double> Tflops(const v1::Trial& trial) {
   if (trial.state() != v1::TRIAL_STATE_DONE || result.outcome() != v1::OUTCOME_OK) return {};
   // Whatever a record holds, nothing infinite comes out.
   const double seconds = statistics.median_seconds();
-  if (statistics.samples() <= 0 || !std::isfinite(seconds) || seconds <= 0) return {};
+  // Nor is there a rate where a mask leaves nothing to do.
+  if (result.flops() <= 0 || statistics.samples() <= 0 || !std::isfinite(seconds) || seconds <= 0)
+    return {};
   const double rate = static_cast<double>(result.flops()) / seconds / 1e12;
   return std::isfinite(rate) ? std::optional(rate) : std::nullopt;
 }

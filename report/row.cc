@@ -29,7 +29,17 @@ FieldValue Text(std::string text) {
   return text.empty() ? FieldValue() : FieldValue(std::move(text));
 }
 
+bool Done(const v1::Trial& trial) { return trial.state() == v1::TRIAL_STATE_DONE; }
+
 FieldValue Positive(int64_t value) { return value > 0 ? FieldValue(value) : FieldValue(); }
+
+// A count of what a trial that ran did: known then, also where it is 0.
+FieldValue Work(const v1::Trial& trial, int64_t count) {
+  const v1::Outcome outcome = trial.result().outcome();
+  const bool ran =
+      Done(trial) && (outcome == v1::OUTCOME_OK || outcome == v1::OUTCOME_WRONG_RESULT);
+  return ran ? FieldValue(count) : Positive(count);
+}
 
 FieldValue Time(bool has, const google::protobuf::Timestamp& time) {
   if (!has) return {};
@@ -42,7 +52,6 @@ std::string JobOf(std::string_view trial) {
   return std::string(trial.substr(0, end));
 }
 
-bool Done(const v1::Trial& trial) { return trial.state() == v1::TRIAL_STATE_DONE; }
 const v1::Problem& ProblemOf(const v1::Trial& trial) { return trial.spec().problem(); }
 const v1::Environment& EnvironmentOf(const v1::Trial& trial) {
   return trial.result().environment();
@@ -164,11 +173,12 @@ constexpr Field kFields[] = {
     {"attempts", kInteger, "", "tries at the trial so far",
      [](T t) { return FieldValue(int64_t{t.attempts_size()}); }},
     // What was measured.
-    {"area", kInteger, "pairs", "allowed (query, key) pairs, summed over query heads",
-     [](T t) { return Positive(t.result().area()); }},
+    {"area", kInteger, "pairs",
+     "allowed (query, key) pairs, summed over query heads; 0 under a mask that allows none",
+     [](T t) { return Work(t, t.result().area()); }},
     {"flops", kInteger, "operations",
      "floating-point operations of the pass over the whole problem, exact",
-     [](T t) { return Positive(t.result().flops()); }},
+     [](T t) { return Work(t, t.result().flops()); }},
     {"median_seconds", kReal, "seconds",
      "median of the samples; a sample is the slowest rank's time of one iteration",
      Statistic<&v1::Statistics::median_seconds>},
@@ -187,7 +197,8 @@ constexpr Field kFields[] = {
     {"quantile80_seconds", kReal, "seconds", "0.8 quantile of the samples",
      Statistic<&v1::Statistics::quantile80_seconds>},
     {"tflops", kReal, "10^12 operations a second",
-     "flops / median_seconds, of all ranks together; only where the outcome is ok",
+     "flops / median_seconds, of all ranks together; only where the outcome is ok and flops is not "
+     "0",
      [](T t) { return Optional(Tflops(t)); }},
     {"tflops_per_device", kReal, "10^12 operations a second", "tflops / devices",
      [](T t) { return Optional(TflopsPerDevice(t)); }},

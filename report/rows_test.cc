@@ -63,6 +63,21 @@ TEST(Rows, IntegersAreExact) {
   EXPECT_EQ(OneRow(trial).at("area").get<int64_t>(), 9'007'199'254'740'993);
 }
 
+TEST(Rows, AMaskThatAllowsNothingHasNoWorkAndNoRateButATime) {
+  v1::Trial trial = OkTrial();
+  trial.mutable_result()->set_area(0);
+  trial.mutable_result()->set_flops(0);
+  const nlohmann::json row = OneRow(trial);
+  EXPECT_EQ(row.at("area"), 0);
+  EXPECT_EQ(row.at("flops"), 0);
+  EXPECT_EQ(row.at("median_seconds"), 0.002);
+  EXPECT_EQ(row.at("tflops"), nullptr);
+  EXPECT_EQ(row.at("tflops_per_device"), nullptr);
+  // What never ran has no work that is known.
+  trial.mutable_result()->set_outcome(v1::OUTCOME_CANCELLED);
+  EXPECT_EQ(OneRow(trial).at("area"), nullptr);
+}
+
 TEST(Rows, OnlyTrialsThatAreOkHaveARate) {
   for (const v1::Outcome outcome :
        {v1::OUTCOME_WRONG_RESULT, v1::OUTCOME_CRASHED, v1::OUTCOME_TIMED_OUT, v1::OUTCOME_LOST}) {
