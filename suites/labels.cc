@@ -57,7 +57,12 @@ std::string OptionsText(const absl::StatusOr<Options>& options) {
   return text.size() < 2 ? std::string() : text.substr(1, text.size() - 2);
 }
 
+// Cut where options hold long lists: a label stands in a line of a table.
 std::string Label(const std::string& name, const std::string& options) {
+  constexpr size_t kMostShown = 160;
+  if (options.size() > kMostShown) {
+    return fmt::format("{}{{{}...}}", name, options.substr(0, kMostShown));
+  }
   return options.empty() ? name : fmt::format("{}{{{}}}", name, options);
 }
 
