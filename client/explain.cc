@@ -34,7 +34,8 @@ class ExplainVerb : public Verb {
   std::string_view details() const override {
     return "Area, FLOPs and bytes are exact. Memory is that of the rank that needs most. Times are "
            "rough: each kernel is run for a tenth of a second here, and 'at most' is a trial that "
-           "samples until its limits, with its checks.";
+           "samples until its limits, with its checks. Explain asks no coordinator: it knows the "
+           "kernels of this program, of which a fleet's workers may have others.";
   }
   std::string_view example() const override {
     return "lcab-client explain quick\nlcab-client explain suites/cp_cpu.yaml --output json";
@@ -48,7 +49,14 @@ class ExplainVerb : public Verb {
     if (!source.ok()) return Refuse(console, source.status());
     const suites::Catalogue catalogue = suites::Catalogue::Builtin();
     const absl::StatusOr<suites::Suite> suite = suites::ParseSuite(*source, catalogue);
-    if (!suite.ok()) return Refuse(console, suite.status());
+    if (!suite.ok()) {
+      const ExitCode code = Refuse(console, suite.status());
+      if (suite.status().message().find("unknown kernel") != std::string_view::npos) {
+        console.err << "explain knows the kernels of this program only; `lcab-client submit` has "
+                       "the coordinator check a suite against those of its workers\n";
+      }
+      return code;
+    }
     absl::StatusOr<suites::Expansion> expansion = suites::Expand(*suite, catalogue);
     if (!expansion.ok()) return Refuse(console, expansion.status());
     return Explain(console, *expansion, catalogue);
