@@ -105,7 +105,7 @@ Problem::Extent Problem::ExtentOf(Tensor tensor) const {
 }
 
 absl::Status Validate(const Softmax& softmax) {
-  const double scale = softmax.scale.value_or(kMostScale);
+  const double scale = softmax.scale.value_or(1);
   if (scale != 0 && !IsWithin(std::abs(scale), kLeastScale, kMostScale)) {
     return absl::InvalidArgumentError(fmt::format(
         "scale is {}; it must be 0, or from {} to {} (or minus that): larger logits are "
