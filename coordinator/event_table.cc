@@ -8,6 +8,7 @@
 #include "coordinator/resource_names.h"
 #include "fmt/format.h"
 #include "proto/proto_time.h"
+#include "suites/enum_names.h"
 
 namespace lcab::coordinator {
 namespace {
@@ -56,7 +57,10 @@ std::vector<v1::JobEvent> LoadEvents(Connection& db, int64_t job, int64_t sequen
     if (rows.IsNull(1)) continue;
     *event.mutable_spec() = LoadSpec(db, rows.Int(1));
     if (event.trial_state() != v1::TRIAL_STATE_DONE) continue;
-    if (auto result = LoadResult(db, rows.Int(1)); result.has_value()) {
+    // The result that there is now may be that of a later end: the message begins with the outcome
+    // that this one had.
+    if (auto result = LoadResult(db, rows.Int(1));
+        result.has_value() && event.message().starts_with(suites::Name(result->outcome()))) {
       *event.mutable_result() = *std::move(result);
     }
   }

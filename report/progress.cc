@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "absl/time/time.h"
+#include "proto/visible_text.h"
 #include "report/quantities.h"
 #include "report/rates.h"
 #include "report/table.h"
@@ -40,6 +41,11 @@ std::string_view ColorOf(v1::Outcome outcome) {
   return "\033[31m";
 }
 
+// What the trial is, as far as the event tells.
+std::string LabelOf(const v1::JobEvent& event) {
+  return event.has_spec() ? suites::TrialLabel(event.spec()) : event.trial();
+}
+
 }  // namespace
 
 int64_t Ended(const v1::TrialCounts& counts) {
@@ -61,8 +67,7 @@ void Progress::Show(const v1::JobEvent& event, absl::Time now) {
     drawn_ = absl::InfinitePast();
   } else if (event.trial_state() == v1::TRIAL_STATE_RUNNING) {
     std::string& text = running_[event.trial()];
-    if (event.has_spec()) text = suites::TrialLabel(event.spec());
-    if (text.empty()) text = event.trial();
+    if (event.has_spec() || text.empty()) text = LabelOf(event);
     // The stage follows the label, which later events need not carry.
     const size_t stage = text.find(" - ");
     if (stage != std::string::npos) text.resize(stage);
@@ -70,7 +75,7 @@ void Progress::Show(const v1::JobEvent& event, absl::Time now) {
     if (event.samples() > 0) text += fmt::format(" {}", event.samples());
   } else {
     running_.erase(event.trial());
-    if (!event.message().empty()) Note(event.message());
+    if (!event.message().empty()) Note(fmt::format("{}: {}", LabelOf(event), event.message()));
   }
   Draw(now);
 }
@@ -85,22 +90,31 @@ void Progress::NoteEnd(const v1::JobEvent& event) {
   *trial.mutable_result() = event.result();
   trial.set_state(v1::TRIAL_STATE_DONE);
   const v1::TrialResult& result = event.result();
+  // An end that was overcome, by a retry for example: its result is gone, its event says what it
+  // was.
+  if (result.outcome() == v1::OUTCOME_UNSPECIFIED) {
+    Note(fmt::format("{}: {}", LabelOf(event), event.message()));
+    return;
+  }
   const std::string outcome = suites::Name(result.outcome());
   // On a terminal the bar counts what is well; only what is not is worth a line.
   if (terminal_.interactive && result.outcome() == v1::OUTCOME_OK) return;
   std::string line = fmt::format("[{}/{}] ", Ended(counts_), counts_.total());
   line +=
       terminal_.color ? fmt::format("{}{}\033[0m", ColorOf(result.outcome()), outcome) : outcome;
-  line += " " + (event.has_spec() ? suites::TrialLabel(event.spec()) : event.trial());
+  std::string rest;
+  rest += " " + LabelOf(event);
   if (const std::optional<double> rate = Tflops(trial)) {
-    line += fmt::format(": {} GFLOP/s, {}", ThreeDigits(*rate * 1000),
+    rest += fmt::format(": {} GFLOP/s, {}", ThreeDigits(*rate * 1000),
                         SecondsText(result.statistics().median_seconds()));
   }
-  if (!result.reason().empty()) line += fmt::format(": {}", result.reason());
-  Note(line);
+  if (!result.reason().empty()) rest += fmt::format(": {}", result.reason());
+  Print(line + VisibleText(rest));
 }
 
-void Progress::Note(std::string_view line) {
+void Progress::Note(std::string_view line) { Print(VisibleText(line)); }
+
+void Progress::Print(std::string_view line) {
   Finish();
   out_ << line << '\n';
   out_.flush();
@@ -134,7 +148,8 @@ void Progress::Draw(absl::Time now) {
   if (now - drawn_ < kRedraw && now >= drawn_) return;
   drawn_ = now;
   // The last column stays free: some terminals wrap when it is written.
-  std::string bar = Cut(Bar(now), static_cast<size_t>(std::max(terminal_.width - 1, 1)));
+  std::string bar =
+      Cut(VisibleText(Bar(now)), static_cast<size_t>(std::max(terminal_.width - 1, 1)));
   if (bar == shown_) return;
   // One write: the new text over the old one, then the rest of the old one cleared. Nothing is
   // blank in between, so nothing flickers.

@@ -34,13 +34,14 @@ class Progress {
   void Show(const v1::JobEvent& event, absl::Time now);
   // Writes the bar anew where time has passed without an event, so that its clock goes on.
   void Tick(absl::Time now);
-  // A line above the bar.
+  // A line above the bar. What a terminal would act upon is shown instead.
   void Note(std::string_view line);
   // Takes the bar away. Later events start another.
   void Finish();
 
  private:
   void NoteEnd(const v1::JobEvent& event);
+  void Print(std::string_view line);
   void Draw(absl::Time now);
   std::string Bar(absl::Time now) const;
 

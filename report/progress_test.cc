@@ -153,5 +153,49 @@ TEST(Progress, AClockThatGoesBackDoesNotStopTheBar) {
   EXPECT_THAT(out.str(), Not(HasSubstr("-1")));
 }
 
+TEST(Progress, AnAttemptThatEndedIsToldWithItsTrial) {
+  v1::JobEvent event = Running(0, 2, "");
+  event.set_trial_state(v1::TRIAL_STATE_PENDING);
+  event.set_message("attempt 1 ended and does not count: another trial crashed");
+  std::ostringstream out;
+  Progress progress(out, {});
+  progress.Show(event, kStart);
+  EXPECT_EQ(out.str(),
+            "cpu_tiled causal 4K forward: attempt 1 ended and does not count: another trial "
+            "crashed\n");
+}
+
+// A job that was retried tells of its former ends, whose results are gone.
+TEST(Progress, AnEndThatWasOvercomeIsToldInTheWordsOfItsEvent) {
+  v1::JobEvent event = Ended(0, 2, OkTrial());
+  event.clear_result();
+  event.set_message("cancelled: its job was cancelled before it ran");
+  for (const Terminal& terminal : {Terminal{}, kTerminal}) {
+    std::ostringstream out;
+    Progress progress(out, terminal);
+    progress.Show(event, kStart);
+    EXPECT_THAT(out.str(), HasSubstr("cpu_tiled causal 4K forward: cancelled: its job was "
+                                     "cancelled before it ran\n"));
+  }
+}
+
+TEST(Progress, NothingThatATerminalActsUponIsWrittenToIt) {
+  for (const Terminal& terminal : {Terminal{}, kTerminal}) {
+    std::ostringstream out;
+    Progress progress(out, terminal);
+    v1::JobEvent event = Event(0, 4);
+    event.set_message("\x1b]0;title\x07");
+    progress.Show(event, kStart);
+    v1::JobEvent failed =
+        Ended(0, 4, FailedTrial(v1::OUTCOME_CRASHED, v1::FAULT_KERNEL, "died\x1b[2J\nhere"));
+    progress.Show(failed, kStart);
+    v1::JobEvent running = Running(0, 4, "sam\x1b[31mple");
+    progress.Show(running, kStart + absl::Seconds(1));
+    EXPECT_THAT(out.str(), HasSubstr("\\x1b]0;title\\x07\n"));
+    EXPECT_THAT(out.str(), HasSubstr("died\\x1b[2J\\x0ahere\n"));
+    EXPECT_THAT(out.str(), Not(HasSubstr("\x1b[31m")));
+  }
+}
+
 }  // namespace
 }  // namespace lcab::report

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "proto/visible_text.h"
+
 namespace lcab::report {
 namespace {
 
@@ -58,15 +60,16 @@ Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
 void Table::AddRow(std::vector<Cell> cells) {
   cells.resize(columns_.size(), Cell(""));
+  for (Cell& cell : cells) cell.text = VisibleText(cell.text);
   lines_.push_back({.kind = Kind::kRow, .cells = std::move(cells)});
 }
 
-void Table::AddHeading(std::string text) {
-  lines_.push_back({.kind = Kind::kHeading, .cells = {Cell(std::move(text))}});
+void Table::AddHeading(std::string_view text) {
+  lines_.push_back({.kind = Kind::kHeading, .cells = {Cell(VisibleText(text))}});
 }
 
-void Table::AddNote(std::string text, Tone tone) {
-  lines_.push_back({.kind = Kind::kNote, .cells = {Cell(std::move(text), tone)}});
+void Table::AddNote(std::string_view text, Tone tone) {
+  lines_.push_back({.kind = Kind::kNote, .cells = {Cell(VisibleLines(text), tone)}});
 }
 
 std::vector<size_t> Table::Widths(int limit) const {

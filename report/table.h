@@ -44,9 +44,9 @@ class Table {
   // As many cells as there are columns.
   void AddRow(std::vector<Cell> cells);
   // A line of its own above the rows that follow.
-  void AddHeading(std::string text);
+  void AddHeading(std::string_view text);
   // Text below the last row, wrapped and indented.
-  void AddNote(std::string text, Tone tone);
+  void AddNote(std::string_view text, Tone tone);
 
   // Lines no longer than the terminal is wide, as far as columns that may shrink allow; without
   // trailing spaces.

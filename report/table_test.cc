@@ -179,5 +179,13 @@ TEST(ResultsTable, TrialsThatDidNotEndSaySo) {
   EXPECT_THAT(text, HasSubstr("1 trial: 1 not done"));
 }
 
+TEST(Table, NothingThatATerminalActsUponIsWrittenToIt) {
+  Table table({{"suite"}});
+  table.AddHeading("h\x1b[2J");
+  table.AddRow({"a\x1b[31m\nb"});
+  table.AddNote("n\x07", Tone::kFaint);
+  EXPECT_EQ(table.Render({}), "suite\n\nh\\x1b[2J\na\\x1b[31m\\x0ab\n    n\\x07\n");
+}
+
 }  // namespace
 }  // namespace lcab::report

@@ -24,9 +24,9 @@ bool IsDumb() {
 
 Terminal Terminal::Of(int file_descriptor) {
   Terminal terminal;
-  terminal.interactive = isatty(file_descriptor) == 1;
-  if (!terminal.interactive) return terminal;
-  terminal.color = !IsSet("NO_COLOR") && !IsDumb();
+  if (isatty(file_descriptor) != 1) return terminal;
+  terminal.interactive = !IsDumb();
+  terminal.color = terminal.interactive && !IsSet("NO_COLOR");
   winsize size{};
   if (ioctl(file_descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
     terminal.width = size.ws_col;

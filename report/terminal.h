@@ -6,8 +6,9 @@
 namespace lcab::report {
 
 struct Terminal {
-  bool interactive = false;  // a person's terminal; else a pipe or a file
-  bool color = false;        // interactive, NO_COLOR is not set and TERM is not "dumb"
+  bool interactive = false;  // a person's terminal that can write over what stands there; not a
+                             // pipe, a file or a terminal that TERM calls "dumb"
+  bool color = false;        // interactive, and NO_COLOR is not set
   int width = 120;           // columns
 
   // Of a file descriptor (1 is standard output, 2 standard error), as it is now.
