@@ -71,6 +71,10 @@ class Executor {
   // Enqueues the pass on the device's compute stream: work that is complete when that stream is.
   // Errors of asynchronous steps come from the stream's Synchronize.
   virtual absl::Status Enqueue(Pass pass) = 0;
+  // Runs the pass, untimed, and compares the bits of what each Attend or AttendBackward may only
+  // read before and after its call, temporaries of the plan included. What was changed and where,
+  // as in "q of rank 0, forward, step 3 (Attend on stream 0)". All ranks at the same time.
+  virtual absl::StatusOr<std::vector<std::string>> RunWatched(Pass pass, absl::Time deadline) = 0;
   // Waits for all ranks, on a communicator of its own that carries no data. Keeps samples aligned.
   virtual absl::Status Barrier(absl::Time deadline) = 0;
 

@@ -59,14 +59,18 @@ absl::Status ExecutorContestant::MeasureTimer() {
   return absl::OkStatus();
 }
 
-absl::Status ExecutorContestant::FillInputs(int truth_case, absl::Time deadline) {
-  absl::Status status = WriteShards(
+absl::Status ExecutorContestant::WriteInputs(int truth_case, absl::Time deadline) {
+  return WriteShards(
       executor_.inputs(),
       [&](Tensor tensor, int64_t token, int64_t head, std::span<float> row) {
         InputRow(truths_.SourceOf(truth_case, tensor, head), tensor, token, head,
                  static_cast<int64_t>(row.size()), row.data());
       },
       device_, deadline);
+}
+
+absl::Status ExecutorContestant::FillInputs(int truth_case, absl::Time deadline) {
+  absl::Status status = WriteInputs(truth_case, deadline);
   // The backward pass starts from what the forward pass saves for it, untimed.
   if (status.ok() && options_.pass == Pass::kBackward) {
     status = Poison(executor_.outputs(Pass::kForward), device_);
@@ -85,7 +89,25 @@ absl::StatusOr<Fingerprint> ExecutorContestant::PrintInputs(absl::Time deadline)
   return TakeFingerprint(shards, options_.secret, device_, deadline);
 }
 
+absl::Status ExecutorContestant::WatchCalls(absl::Time deadline) {
+  if (absl::Status status = WriteInputs(0, deadline); !status.ok()) return status;
+  for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
+    if (pass == Pass::kBackward && options_.pass == Pass::kForward) break;
+    if (absl::Status s = Poison(executor_.outputs(pass), device_); !s.ok()) return s;
+    const absl::StatusOr<std::vector<std::string>> changed = executor_.RunWatched(pass, deadline);
+    if (!changed.ok()) return changed.status();
+    if (changed->empty()) continue;
+    changes_inputs_ = true;
+    const size_t more = changed->size() - 1;
+    findings_.Fail(Part::kHonesty,
+                   fmt::format("the kernel changed what it may only read: {}{}", changed->front(),
+                               more == 0 ? "" : fmt::format(", and {} more", more)));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ExecutorContestant::SetInputs(int inputs, absl::Time deadline) {
+  inputs_ = inputs;
   if (absl::Status status = FillInputs(inputs, deadline); !status.ok()) return status;
   absl::StatusOr<Fingerprint> print = PrintInputs(deadline);
   if (!print.ok()) return print.status();
@@ -95,7 +117,8 @@ absl::Status ExecutorContestant::SetInputs(int inputs, absl::Time deadline) {
 
 absl::StatusOr<double> ExecutorContestant::RunIteration(int64_t calls, absl::Time deadline) {
   Stream& stream = device_.stream();
-  absl::Status status = Poison(executor_.outputs(options_.pass), device_);
+  absl::Status status = sets_inputs_each_time_ ? FillInputs(inputs_, deadline) : absl::OkStatus();
+  if (status.ok()) status = Poison(executor_.outputs(options_.pass), device_);
   if (status.ok() && options_.cold) status = device_.FlushCaches(stream);
   if (status.ok()) status = stream.Synchronize(deadline);
   if (!status.ok()) return status;

@@ -54,6 +54,14 @@ class ExecutorContestant : public Contestant {
   Findings& findings() override { return findings_; }
   double shortest_sample_seconds() const override { return shortest_sample_seconds_; }
 
+  // Untimed: whether each call of the plan leaves what it may only read as it was. All ranks at the
+  // same time, before the first iteration.
+  absl::Status WatchCalls(absl::Time deadline);
+  bool changes_inputs() const { return changes_inputs_; }
+  // Some rank's calls change their inputs. They are then set anew before each iteration, so that
+  // what else is found does not hang on how many iterations there were. On all ranks or on none.
+  void SetInputsEachTime() { sets_inputs_each_time_ = true; }
+
   // Compares the kept rows with fp64, and, untimed, rows of other distributions of inputs. All
   // ranks at the same time.
   absl::Status CheckNumbers(absl::Time deadline);
@@ -70,6 +78,7 @@ class ExecutorContestant : public Contestant {
   ExecutorContestant(const ContestantOptions& options, TruthStore& truths, cp::Executor& executor,
                      Device& device, Findings& findings, std::unique_ptr<Timer> timer);
   absl::Status MeasureTimer();
+  absl::Status WriteInputs(int truth_case, absl::Time deadline);
   absl::Status FillInputs(int truth_case, absl::Time deadline);
   absl::StatusOr<Fingerprint> PrintInputs(absl::Time deadline);
   absl::Status CheckInputs(absl::Time deadline);
@@ -83,6 +92,9 @@ class ExecutorContestant : public Contestant {
   std::unique_ptr<Timer> timer_;
   FingerprintJudge judge_;
   double shortest_sample_seconds_ = 0;
+  bool changes_inputs_ = false;
+  bool sets_inputs_each_time_ = false;
+  int inputs_ = 0;  // set last
   std::optional<Fingerprint> inputs_print_;
   std::array<std::optional<Kept>, kSlots> kept_;
   Conditions conditions_;

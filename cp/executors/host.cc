@@ -9,6 +9,7 @@
 #include "cp/executors/attend_calls.h"
 #include "cp/executors/elementwise.h"
 #include "cp/executors/planted_fault.h"
+#include "cp/executors/watched_reads.h"
 #include "fmt/format.h"
 
 namespace lcab::cp {
@@ -93,6 +94,16 @@ class HostExecutor : public Executor {
     // Later steps must not wait for, or read, what will not come.
     if (!s.ok()) Fail(s);
     return s;
+  }
+
+  absl::StatusOr<std::vector<std::string>> RunWatched(Pass pass, absl::Time deadline) override {
+    changed_reads_.clear();
+    watching_ = true;
+    absl::Status s = Enqueue(pass);
+    watching_ = false;
+    if (s.ok()) s = device_.stream().Synchronize(deadline);
+    if (!s.ok()) return s;
+    return changed_reads_;
   }
 
   absl::Status Barrier(absl::Time deadline) override {
@@ -209,30 +220,67 @@ class HostExecutor : public Executor {
   // Kernels are enqueued; they find their stream themselves.
   absl::Status Run(const Attend& a, Pass pass, int step, Stream& stream) {
     if (absl::Status s = Failure(); !s.ok()) return s;
-    return AtStep(calls_.At(pass, step)
-                      .Forward({.q = ViewOf(a.q),
-                                .k = ViewOf(a.k),
-                                .v = ViewOf(a.v),
-                                .out = ViewOf(a.out),
-                                .lse = RowStatOf(a.lse)},
-                               stream),
-                  pass, step);
+    const auto reads = Watch({{"q", a.q}, {"k", a.k}, {"v", a.v}}, stream);
+    if (!reads.ok()) return reads.status();
+    absl::Status s = calls_.At(pass, step)
+                         .Forward({.q = ViewOf(a.q),
+                                   .k = ViewOf(a.k),
+                                   .v = ViewOf(a.v),
+                                   .out = ViewOf(a.out),
+                                   .lse = RowStatOf(a.lse)},
+                                  stream);
+    if (s.ok()) s = Compare(*reads, pass, step, stream);
+    return AtStep(s, pass, step);
   }
   absl::Status Run(const AttendBackward& a, Pass pass, int step, Stream& stream) {
     if (absl::Status s = Failure(); !s.ok()) return s;
-    return AtStep(calls_.At(pass, step)
-                      .Backward({.q = ViewOf(a.q),
-                                 .k = fault_.KeyFor(ViewOf(a.k)),
-                                 .v = ViewOf(a.v),
-                                 .dout = ViewOf(a.dout),
-                                 .out = a.out.used() ? ViewOf(a.out) : TensorView{},
-                                 .lse = RowStatOf(a.lse),
-                                 .delta = a.delta.used() ? RowStatOf(a.delta) : RowStatView{},
-                                 .dq = ViewOf(a.dq),
-                                 .dk = ViewOf(a.dk),
-                                 .dv = ViewOf(a.dv)},
-                                stream),
-                  pass, step);
+    const auto reads = Watch({{"q", a.q},
+                              {"k", a.k},
+                              {"v", a.v},
+                              {"dout", a.dout},
+                              {"out", a.out},
+                              {"lse", a.lse},
+                              {"delta", a.delta}},
+                             stream);
+    if (!reads.ok()) return reads.status();
+    absl::Status s = calls_.At(pass, step)
+                         .Backward({.q = ViewOf(a.q),
+                                    .k = fault_.KeyFor(ViewOf(a.k)),
+                                    .v = ViewOf(a.v),
+                                    .dout = ViewOf(a.dout),
+                                    .out = a.out.used() ? ViewOf(a.out) : TensorView{},
+                                    .lse = RowStatOf(a.lse),
+                                    .delta = a.delta.used() ? RowStatOf(a.delta) : RowStatView{},
+                                    .dq = ViewOf(a.dq),
+                                    .dk = ViewOf(a.dk),
+                                    .dv = ViewOf(a.dv)},
+                                   stream);
+    if (s.ok()) s = Compare(*reads, pass, step, stream);
+    return AtStep(s, pass, step);
+  }
+
+  // Around a kernel's call, in RunWatched(): what it may only read. Else null.
+  absl::StatusOr<std::shared_ptr<WatchedReads>> Watch(
+      std::initializer_list<std::pair<std::string_view, const View&>> views, Stream& stream) {
+    std::shared_ptr<WatchedReads> watched;
+    if (!watching_) return watched;
+    std::vector<std::pair<std::string_view, TensorView>> reads;
+    for (const auto& [name, view] : views) {
+      if (view.used()) reads.emplace_back(name, ViewOf(view));
+    }
+    watched = std::make_shared<WatchedReads>(std::move(reads));
+    absl::Status s = OnHost(stream, [this, watched] { watched->Before(*device_.workers()); });
+    if (!s.ok()) return s;
+    return watched;
+  }
+  absl::Status Compare(const std::shared_ptr<WatchedReads>& watched, Pass pass, int step,
+                       Stream& stream) {
+    if (watched == nullptr) return absl::OkStatus();
+    return OnHost(stream, [this, watched, pass, step] {
+      for (const std::string_view name : watched->Changed(*device_.workers())) {
+        changed_reads_.push_back(fmt::format("{} of {}", name, Place(plan_, pass, step)));
+      }
+    });
   }
 
   absl::Status Run(const Delta& a, Pass, int, Stream& stream) {
@@ -350,7 +398,9 @@ class HostExecutor : public Executor {
   const ExecutorOptions options_;
   Device& device_;
   AttendCalls calls_;
-  PlantedFault fault_;  // used by the compute stream only
+  PlantedFault fault_;                      // used by the compute stream only
+  bool watching_ = false;                   // while RunWatched() enqueues
+  std::vector<std::string> changed_reads_;  // written by the compute stream, which runs kernels
   Memory slab_;
   Timetable forward_, backward_;
   std::vector<Shard> inputs_, forward_outputs_, backward_outputs_;

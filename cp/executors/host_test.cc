@@ -21,6 +21,7 @@ namespace lcab::cp {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 Problem Masked(SliceKind kind, DType dtype = DType::kFloat32) {
@@ -186,6 +187,39 @@ TEST_F(LonelyRank, CanBeDestroyedWhileItWaits) {
   runner.join();
   executor_.reset();
   EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+}
+
+// Under ulysses a kernel reads tensors that an exchange has just written.
+TEST(HostExecutor, WatchedPassNamesTemporariesThatAKernelChanges) {
+  const std::vector<RankPlan> plans = PlansOf("ulysses", Masked(SliceKind::kFull), 2);
+  const auto changed_by = [&](const std::string& name) {
+    const Kernel& kernel = *BuiltinKernels().Find(name).value();
+    std::array<MemoryHub, 3> hubs = {MemoryHub(2), MemoryHub(2), MemoryHub(2)};
+    // They end together: one that goes away aborts what its peer still waits for.
+    const std::array<std::unique_ptr<Device>, 2> devices = {Cpu(), Cpu()};
+    std::array<std::unique_ptr<Executor>, 2> executors;
+    std::vector<std::string> changed(2);
+    OnRanks(2, [&](int rank) {
+      const auto n = static_cast<size_t>(rank);
+      executors[n] =
+          MakeExecutor(plans[n],
+                       {.kernel = &kernel,
+                        .device = devices[n].get(),
+                        .make_communicator =
+                            [&](int index) { return hubs[static_cast<size_t>(index)].Join(rank); }})
+              .value();
+      ASSERT_TRUE(executors[n]->Prepare().ok());
+      ASSERT_TRUE(executors[n]->Connect().ok());
+      const auto reads = executors[n]->RunWatched(Pass::kForward, absl::Now() + absl::Seconds(20));
+      ASSERT_TRUE(reads.ok()) << reads.status();
+      ASSERT_LE(reads->size(), 1U);
+      if (!reads->empty()) changed[n] = reads->front();
+    });
+    return changed;
+  };
+  EXPECT_THAT(changed_by("cpu_reference"), ElementsAre("", ""));
+  EXPECT_THAT(changed_by("test_mutates_input"),
+              ElementsAre(HasSubstr("q of rank 0, forward"), HasSubstr("q of rank 1, forward")));
 }
 
 // The faults that verification is tested with do what they say.

@@ -104,6 +104,23 @@ TEST(RunnerTest, VerifyOnlyTimesNothing) {
   EXPECT_TRUE(result.verification().numbers_ok());
 }
 
+// What the kernel changes here is a temporary, written anew by each iteration's exchange.
+TEST(RunnerTest, AKernelThatChangesATemporaryIsFoundHoweverFewSamplesThereAre) {
+  FakeWorker worker(2, FakeWorker::Kind::kThreads);
+  v1::TrialSpec trial = MakeTrial(2, 250, v1::PASS_FORWARD);
+  trial.mutable_strategy()->set_name("ulysses");
+  trial.mutable_kernel()->set_name("test_mutates_input");
+  trial.mutable_measure()->set_min_samples(1);
+  trial.mutable_measure()->set_max_samples(1);
+  *trial.mutable_measure()->mutable_max_time() = ToProto(absl::Milliseconds(1));
+  trial.mutable_measure()->set_warmup(0);
+  const v1::TrialResult result = worker.Run(CohortOf({trial})).results.at(0);
+  EXPECT_EQ(result.outcome(), v1::OUTCOME_WRONG_RESULT) << result.reason();
+  EXPECT_THAT(result.reason(), HasSubstr("changed what it may only read: q of rank"));
+  EXPECT_FALSE(result.verification().honesty_ok());
+  EXPECT_TRUE(result.verification().numbers_ok());
+}
+
 TEST(RunnerTest, RowsThatSeeNothingAreRightInBothPasses) {  // Case N1
   FakeWorker worker(1, FakeWorker::Kind::kThreads);
   std::vector<v1::TrialSpec> trials;

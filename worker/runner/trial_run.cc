@@ -134,6 +134,7 @@ bool TrialRun::Stage(std::string_view stage, const std::function<absl::Status()>
   const measurement::Verdict verdict =
       votes_.Hold(stage, status, std::move(told), VoteDeadline(), decide);
   TurnAway();
+  decision_ = verdict.content;
   if (verdict.status.ok()) return true;
   Leave(verdict);
   return false;
@@ -249,15 +250,30 @@ bool TrialRun::Probe() {
   return Stage(
              "probe",
              [this] {
-               return measurement::Probe(truths_->problem(), pass_, *executor_, cohort_.device,
-                                         clock_.deadline(), &findings_);
+               absl::Status status =
+                   measurement::Probe(truths_->problem(), pass_, *executor_, cohort_.device,
+                                      clock_.deadline(), &findings_);
+               if (status.ok()) status = MakeContestant();
+               if (status.ok()) status = contestant_->WatchCalls(clock_.deadline());
+               return status;
              },
-             [this] { return std::string(findings_.ok() ? "" : "wrong"); },
-             [this](std::span<const std::string> contents) -> absl::StatusOr<std::string> {
-               // Decided by rank 0 for all: what is wrong already is not timed.
-               probe_wrong_ = std::any_of(contents.begin(), contents.end(),
-                                          [](const std::string& told) { return !told.empty(); });
-               return "";
+             [this] {
+               v1::ProbeReport report;
+               report.set_wrong(!findings_.ok());
+               report.set_changes_inputs(contestant_->changes_inputs());
+               return report.SerializeAsString();
+             },
+             [](std::span<const std::string> contents) -> absl::StatusOr<std::string> {
+               v1::ProbeReport all;
+               for (const std::string& content : contents) {
+                 v1::ProbeReport report;
+                 if (!report.ParseFromString(content)) {
+                   return absl::InternalError("a rank's report of its probe cannot be read");
+                 }
+                 all.set_wrong(all.wrong() || report.wrong());
+                 all.set_changes_inputs(all.changes_inputs() || report.changes_inputs());
+               }
+               return all.SerializeAsString();
              }) &&
          Stage("sample", [this] { return PrepareSampling(); });
 }
@@ -293,7 +309,7 @@ measurement::SamplerOptions TrialRun::MakeSamplerOptions() {
   return options;
 }
 
-absl::Status TrialRun::PrepareSampling() {
+absl::Status TrialRun::MakeContestant() {
   const measurement::ContestantOptions options = {
       .pass = pass_,
       .cold = spec_.measure().cache() != v1::CACHE_WARM,
@@ -309,6 +325,17 @@ absl::Status TrialRun::PrepareSampling() {
                                               findings_);
   if (!contestant.ok()) return contestant.status();
   contestant_ = *std::move(contestant);
+  return absl::OkStatus();
+}
+
+absl::Status TrialRun::PrepareSampling() {
+  v1::ProbeReport all;
+  if (!all.ParseFromString(decision_)) {
+    return absl::InternalError("what the ranks found in the probe cannot be read");
+  }
+  // What is wrong already is not timed.
+  probe_wrong_ = all.wrong();
+  if (all.changes_inputs()) contestant_->SetInputsEachTime();
   sampler_ = std::make_unique<measurement::Sampler>(MakeSamplerOptions(), *contestant_, votes_);
   return absl::OkStatus();
 }

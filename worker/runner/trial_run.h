@@ -87,6 +87,7 @@ class TrialRun {
 
   absl::Status MakePlan();
   absl::Status FindComponents();
+  absl::Status MakeContestant();
   absl::Status PrepareSampling();
   measurement::SamplerOptions MakeSamplerOptions();
 
@@ -118,6 +119,7 @@ class TrialRun {
   std::mutex executor_mutex_;  // of the pointer
   double prepare_seconds_ = 0;
   measurement::Findings findings_;
+  std::string decision_;  // what rank 0 decided at the last stage's vote
   bool probe_wrong_ = false;
   std::unique_ptr<measurement::ExecutorContestant> contestant_;
   std::unique_ptr<measurement::Sampler> sampler_;
