@@ -70,6 +70,23 @@ struct Closing {
   std::string reason;
 };
 
+// The attempt that took the runners of its cohort with it; null when none did. One that completed
+// does not say why the others ended, and one that was short of memory only where no other does: its
+// runner may have lived on.
+const AttemptRow* CulpritAmong(const std::vector<AttemptRow>& attempts) {
+  const AttemptRow* short_of_memory = nullptr;
+  for (const AttemptRow& attempt : attempts) {
+    if (attempt.suspected.has_value() || attempt.outcome == v1::OUTCOME_CRASHED ||
+        attempt.outcome == v1::OUTCOME_TIMED_OUT) {
+      return &attempt;
+    }
+    if (attempt.outcome == v1::OUTCOME_OUT_OF_MEMORY && short_of_memory == nullptr) {
+      short_of_memory = &attempt;
+    }
+  }
+  return short_of_memory;
+}
+
 void CloseAttempt(Step& step, AttemptRow& attempt, const Closing& closing) {
   auto found = FindTrial(step.db, attempt.trial);
   if (!found.has_value()) return;
@@ -233,14 +250,12 @@ void CloseAssignment(Step& step, AssignmentRow& assignment) {
     closing.began =
         closing.began || attempt.state == AttemptState::kStarted ||
         (attempt.state == AttemptState::kEnded && attempt.outcome != v1::OUTCOME_CANCELLED);
-    // One that completed does not say why the others ended.
-    const bool failed = attempt.suspected.has_value() || attempt.outcome == v1::OUTCOME_CRASHED ||
-                        attempt.outcome == v1::OUTCOME_TIMED_OUT;
-    if (!failed || closing.culprit.has_value()) continue;
-    const auto trial = FindTrial(step.db, attempt.trial);
+  }
+  if (const AttemptRow* attempt = CulpritAmong(attempts); attempt != nullptr) {
+    const auto trial = FindTrial(step.db, attempt->trial);
     closing.culprit = fmt::format(
         "trial {} of its cohort ended the assignment: {}", trial.has_value() ? trial->number : -1,
-        attempt.suspected.has_value() ? attempt.suspected->reason() : attempt.reason);
+        attempt->suspected.has_value() ? attempt->suspected->reason() : attempt->reason);
   }
   MoveAssignment(step.db, assignment,
                  closing.lost ? AssignmentState::kLost : AssignmentState::kClosed, step.now);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/proto_time.h"
 #include "tests/fleet.h"
 
 namespace lcab::tests {
@@ -27,6 +29,14 @@ std::map<std::string, v1::Trial> ByKernel(const std::vector<v1::Trial>& trials) 
   std::map<std::string, v1::Trial> by_kernel;
   for (const v1::Trial& trial : trials) by_kernel[trial.spec().kernel().name()] = trial;
   return by_kernel;
+}
+
+int ChargedAttempts(const v1::Trial& trial) {
+  int charged = 0;
+  for (const v1::Attempt& attempt : trial.attempts()) {
+    charged += attempt.outcome() != v1::OUTCOME_CANCELLED ? 1 : 0;
+  }
+  return charged;
 }
 
 TEST(Faults, EachHasItsOutcomeAndTheRestOfTheCohortGoesOn) {
@@ -66,13 +76,49 @@ TEST(Faults, EachHasItsOutcomeAndTheRestOfTheCohortGoesOn) {
     EXPECT_THAT(result.reason(), HasSubstr(expected.reason));
   }
   // None of them was infrastructure's fault: nothing that failed was tried again.
-  for (const auto& [kernel, trial] : trials) {
-    int charged = 0;
-    for (const v1::Attempt& attempt : trial.attempts()) {
-      charged += attempt.outcome() != v1::OUTCOME_CANCELLED ? 1 : 0;
-    }
-    EXPECT_LE(charged, 1) << kernel;
+  for (const auto& [kernel, trial] : trials) EXPECT_LE(ChargedAttempts(trial), 1) << kernel;
+}
+
+// More of them than a trial has attempts: each takes the runner with it, in its first call or
+// later.
+TEST(Faults, NeighboursThatHangCostAHealthyTrialNoAttempt) {
+  Fleet fleet;
+  // Longer than a runner needs to report its own hang and to leave.
+  fleet.StartCoordinator({"--grace", "5", "--max-attempts", "2"});
+  fleet.StartWorker("w1", 1);
+  const std::string job = fleet.Submit(Fleet::Suite(
+      std::string(kSmall) + "    kernel: [{name: test_hang, call: 1}, {name: test_hang, call: 2}, "
+                            "{name: test_hang, call: 6}, cpu_tiled]\n",
+      "{min_samples: 2, max_samples: 4, max_time: 50ms, warmup: 1, timeout: 4s}"));
+  EXPECT_EQ(fleet.WaitForEnd(job).state(), v1::JOB_STATE_FAILED);
+  for (const v1::Trial& trial : fleet.Trials(job)) {
+    const std::string& kernel = trial.spec().kernel().name();
+    SCOPED_TRACE(trial.result().reason());
+    EXPECT_EQ(trial.result().outcome(),
+              kernel == "test_hang" ? v1::OUTCOME_TIMED_OUT : v1::OUTCOME_OK);
+    EXPECT_EQ(ChargedAttempts(trial), 1) << kernel;
   }
+}
+
+// Three trials of about two seconds each, one limit of four: together they take longer than it.
+TEST(Faults, ATrialsClockStandsStillDuringTheTurnsOfOthers) {
+  Fleet fleet;
+  fleet.StartCoordinator({"--grace", "0.5"});
+  fleet.StartWorker("w1", 1);
+  const std::string job = fleet.Submit(Fleet::Suite(
+      std::string(kSmall) +
+          "    kernel: [{name: test_slow, delay_ms: 120}, {name: test_slow, delay_ms: 121}, "
+          "{name: test_slow, delay_ms: 122}]\n",
+      "{min_samples: 10, max_samples: 10, max_time: 4s, warmup: 1, timeout: 4s}"));
+  EXPECT_EQ(fleet.WaitForEnd(job).state(), v1::JOB_STATE_SUCCEEDED);
+  absl::Duration longest;
+  for (const v1::Trial& trial : fleet.Trials(job)) {
+    const v1::TrialResult& result = trial.result();
+    EXPECT_EQ(result.outcome(), v1::OUTCOME_OK) << result.reason();
+    EXPECT_EQ(trial.attempts_size(), 1);
+    longest = std::max(longest, FromProto(result.end_time()) - FromProto(result.start_time()));
+  }
+  EXPECT_GT(longest, absl::Milliseconds(4500)) << "nobody waited for longer than the limit";
 }
 
 TEST(Faults, ARankThatCrashesEndsTheAttemptOfAllRanksSoon) {

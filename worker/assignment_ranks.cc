@@ -120,6 +120,13 @@ void Assignment::Handle(RankState& rank, const v1::FromRunner& message) {
         spdlog::info("runner not kept assignment={} rank={} reason=\"{}\"", name(), rank.rank,
                      message.done().discard_reason());
       }
+      // It left because of the trial that has just failed: the others have failed at nothing, and
+      // the end of the assignment, without results for them, says so.
+      if (rank.discard && rank.after_fault && !ledger_.all_settled()) {
+        BeginAbort(fmt::format("rank {}'s runner left after trial {}: {}", rank.rank,
+                               rank.clock.trial(), message.done().discard_reason()),
+                   v1::FAULT_KERNEL);
+      }
       break;
     case v1::FromRunner::kReady:
     case v1::FromRunner::MESSAGE_NOT_SET:

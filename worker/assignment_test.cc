@@ -265,6 +265,16 @@ TEST_F(AssignmentTest, ARunnerThatLeavesWithoutAResultIsReported) {
   EXPECT_EQ(results[0].result().fault(), v1::FAULT_INFRASTRUCTURE);
 }
 
+TEST_F(AssignmentTest, ARunnerThatLeavesAfterAHangLeavesTheOtherTrialsWithoutAResult) {
+  RunToEnd(MakeAssign({"give_up", "ok"}));
+  const auto results = recorder_->Results();
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_EQ(results[0].trial(), 0);
+  EXPECT_EQ(results[0].result().outcome(), v1::OUTCOME_TIMED_OUT);
+  EXPECT_EQ(recorder_->End().fault(), v1::FAULT_KERNEL);
+  EXPECT_THAT(recorder_->End().reason(), HasSubstr("left after trial 0"));
+}
+
 // Case V3: 20 MiB on stderr, of which 6 MiB are one line.
 TEST_F(AssignmentTest, AFloodOfOutputIsCutWithAMarkerThatSaysHowMuch) {
   RunToEnd(MakeAssign({"print", "ok"}));

@@ -9,6 +9,7 @@
 //   close         closes its channel and hangs   garbage   writes bytes that are no message
 //   lost_peer     reports that it lost rank 1    fail      reports out_of_memory
 //   leave         ends its cohort without a result
+//   give_up       reports timed_out and leaves, as one whose kernel hangs
 // An option `rank` of the kernel says which rank does so; the others wait for that one at a vote.
 
 #include <unistd.h>
@@ -138,6 +139,13 @@ class FakeRunner {
     if (what == "hang") WaitForAbort();
     if (what == "fail") {
       Complete(trial, rank, v1::OUTCOME_OUT_OF_MEMORY, v1::FAULT_LIMIT, "8 bytes too many");
+    }
+    if (what == "give_up") {
+      Complete(trial, rank, v1::OUTCOME_TIMED_OUT, v1::FAULT_LIMIT, "it does not return");
+      v1::FromRunner done;
+      done.mutable_done()->set_discard_reason("a kernel hangs");
+      Send(done);
+      _exit(3);
     }
     if (what == "lost_peer") {
       Complete(trial, rank, v1::OUTCOME_CRASHED, v1::FAULT_INFRASTRUCTURE, "lost rank 1");
