@@ -91,6 +91,12 @@ struct CommunicatorOptions {
 // ignored from now on in this process.
 absl::StatusOr<std::unique_ptr<Communicator>> MakeGlooCommunicator(
     const CommunicatorOptions& options, Rendezvous& rendezvous);
+
+// Gloo throws in threads of its own when a peer dies while ranks connect; nobody can catch that,
+// and the process ends as by a fault of its own. From here on `act` is called first, with the words
+// of such an exception; it must end the process. Other exceptions end it as before. For programs
+// that may die alone, once.
+void OnStrayTransportException(void (*act)(const char* what));
 // For one rank: exchanges with itself only.
 std::unique_ptr<Communicator> MakeSingleCommunicator();
 

@@ -8,6 +8,8 @@
 #include <optional>
 #include <string_view>
 
+#include "worker/runner_exit_codes.h"
+
 namespace lcab::worker {
 namespace {
 
@@ -78,6 +80,8 @@ Verdict Judge(const Death& death) {
   } else if (IsOwnSignal(death.end.signal)) {
     verdict.fault = v1::FAULT_KERNEL;
     meaning = death.in_trial ? ": a fault of the kernel that ran" : "";
+  } else if (death.end.signal == 0 && death.end.exit_code == kLostPeerExitCode) {
+    meaning = ": another rank died while they connected";
   } else if (death.end.signal != 0) {
     meaning = ": somebody outside ended it";
   } else if (death.in_trial) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "worker/runner_exit_codes.h"
 
 namespace lcab::worker {
 namespace {
@@ -54,6 +55,12 @@ TEST(Judge, AFailedAllocationUnderALimitIsOutOfMemory) {
 TEST(Judge, AnExitInMidTrialIsTheKernelsAndOneBeforeIsNot) {
   EXPECT_EQ(Judge({.end = {.exit_code = 3}, .in_trial = true}).fault, v1::FAULT_KERNEL);
   EXPECT_EQ(Judge({.end = {.exit_code = 3}, .in_trial = false}).fault, v1::FAULT_INFRASTRUCTURE);
+}
+
+TEST(Judge, TheLossOfAnotherRankIsInfrastructure) {
+  const Verdict verdict = Judge({.end = {.exit_code = kLostPeerExitCode}, .in_trial = true});
+  EXPECT_EQ(verdict.fault, v1::FAULT_INFRASTRUCTURE);
+  EXPECT_NE(verdict.reason.find("another rank died"), std::string::npos) << verdict.reason;
 }
 
 TEST(Judge, TheReasonQuotesTheLastLineMadeHarmless) {

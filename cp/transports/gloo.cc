@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -23,6 +24,8 @@
 #include "cp/transports/self_messages.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "gloo/common/error.h"
+#include "gloo/common/logging.h"
 #include "gloo/rendezvous/context.h"
 #include "gloo/rendezvous/store.h"
 #include "gloo/transport/tcp/device.h"
@@ -299,7 +302,28 @@ void IgnoreBrokenPipes() {
   });
 }
 
+void (*stray_exception_act)(const char*) = nullptr;
+std::terminate_handler earlier_handler = nullptr;
+
+[[noreturn]] void HandleStrayException() {
+  try {
+    if (const std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const gloo::Exception& e) {
+    stray_exception_act(std::string(Reason(e)).c_str());
+  } catch (const gloo::EnforceNotMet& e) {
+    stray_exception_act(std::string(Reason(e)).c_str());
+  } catch (...) {  // not of the transport
+  }
+  if (earlier_handler != nullptr) earlier_handler();
+  std::abort();
+}
+
 }  // namespace
+
+void OnStrayTransportException(void (*act)(const char* what)) {
+  stray_exception_act = act;
+  earlier_handler = std::set_terminate(HandleStrayException);
+}
 
 absl::StatusOr<std::unique_ptr<Communicator>> MakeGlooCommunicator(
     const CommunicatorOptions& options, Rendezvous& rendezvous) {

@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "cp/transport.h"
 #include "fmt/format.h"
+#include "gloo/common/error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -367,6 +368,27 @@ TEST(LocalRendezvous, KeysAreWrittenOnceAndWaitedFor) {
   const absl::Status none = rendezvous.Get("b", absl::Now()).status();
   EXPECT_EQ(none.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(none.message()), HasSubstr("'b'"));
+}
+
+// As when a peer dies before its connection was accepted: Gloo's own thread throws.
+TEST(StrayExceptionDeathTest, OfTheTransportEndsTheProcessAsAskedAndOthersAsBefore) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto act = [](const char* what) {
+    std::fprintf(stderr, "stray: %s", what);
+    _exit(5);
+  };
+  EXPECT_EXIT(
+      {
+        OnStrayTransportException(act);
+        std::thread([] { throw gloo::IoException("connection reset by peer"); }).join();
+      },
+      ::testing::ExitedWithCode(5), "stray: connection reset by peer");
+  EXPECT_EXIT(
+      {
+        OnStrayTransportException(act);
+        std::thread([] { throw std::runtime_error("of a kernel"); }).join();
+      },
+      ::testing::KilledBySignal(SIGABRT), "of a kernel");
 }
 
 }  // namespace

@@ -1,17 +1,22 @@
 // lcab-runner: runs one rank of one cohort after another for its worker. It may crash, hang or be
 // killed alone; the worker sees to that. Not meant to be started by people.
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <charconv>
 #include <cstdio>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "cp/transport.h"
 #include "fmt/format.h"
 #include "lcab_version.h"
 #include "worker/runner/connection.h"
 #include "worker/runner/process_limits.h"
 #include "worker/runner/run_cohort.h"
+#include "worker/runner_exit_codes.h"
 
 namespace {
 
@@ -23,7 +28,13 @@ constexpr std::string_view kUsage =
     "  --test-hooks   honour the test hooks of a cohort\n"
     "  --version      print the version\n";
 
+[[noreturn]] void EndForLostPeer(const char* what) {
+  fmt::print(stderr, "lost another rank while connecting: {}\n", what);
+  _exit(lcab::worker::kLostPeerExitCode);
+}
+
 int Run(int fd, bool test_hooks) {
+  lcab::cp::OnStrayTransportException(EndForLostPeer);
   lcab::runner::OfferToMemoryKiller();
   lcab::runner::Connection connection{lcab::worker::FileDescriptor(fd)};
   lcab::runner::WarmState warm;
@@ -61,7 +72,12 @@ int main(int argc, char** argv) {
     }
   }
   if (fd < 0) {
-    fmt::print(stderr, "{}", kUsage);
+    fmt::print(stderr, "lcab-runner needs the number of a descriptor\n{}", kUsage);
+    return 2;
+  }
+  struct stat about {};
+  if (fstat(fd, &about) != 0 || !S_ISSOCK(about.st_mode)) {
+    fmt::print(stderr, "lcab-runner: descriptor {} is not an open socket\n{}", fd, kUsage);
     return 2;
   }
   return Run(fd, test_hooks);
