@@ -174,6 +174,22 @@ TEST(Faults, ARankThatIsKilledIsNamedItsGangEndsAndTheNextTrialRuns) {
   EXPECT_EQ(fleet.WaitForEnd(next).counts().ok(), 1);
 }
 
+TEST(Faults, AGangThatHangsEndsSoonAfterItIsCancelled) {
+  Fleet fleet;
+  fleet.StartCoordinator({"--grace", "1"});
+  fleet.StartWorker("w1", 4);
+  const std::string job = fleet.Submit(Fleet::Suite(
+      std::string(kSmall) + "    kernel: test_hang\n    strategy: ring\n    ranks: 4\n"));
+  fleet.WaitForEvent(job, [](const v1::JobEvent& event) { return event.stage() == "probe"; });
+  const std::vector<pid_t> runners = fleet.RunnersOf("w1");
+  EXPECT_EQ(runners.size(), 4u);
+  const absl::Time cancelled = absl::Now();
+  EXPECT_TRUE(fleet.Cancel(job).ok());
+  EXPECT_EQ(fleet.WaitForEnd(job).state(), v1::JOB_STATE_CANCELLED);
+  EXPECT_LT(absl::Now() - cancelled, absl::Seconds(10));
+  for (const pid_t pid : runners) EXPECT_NE(kill(pid, 0), 0) << pid << " is left";
+}
+
 // Case C5, the failed allocation, through the real programs.
 TEST(Faults, AnAllocationThatFailsOnOneRankIsOutOfMemoryAndNobodyWaits) {
   Fleet fleet;

@@ -151,7 +151,7 @@ absl::Status Assignment::Start() {
   out_of_memory_kills_ = OutOfMemoryKills();
 
   for (const v1::Assign::Placement& placement : assign_.placements()) {
-    auto runner = pool_.Acquire(placement.device());
+    auto runner = pool_.Acquire(placement.device(), [this] { return give_up_.load(); });
     if (!runner.ok()) {
       return absl::UnavailableError(fmt::format("no runner for rank {} on {}: {}", placement.rank(),
                                                 options_.worker, Text(runner.status().message())));

@@ -151,14 +151,16 @@ ChildProcess::~ChildProcess() {
   Signal(SIGKILL);
   // After a deadline the process is stuck in the kernel; init will reap it.
   if (exit_fd_.valid()) {
-    Reap(absl::Now() + kReapTimeout).IgnoreError();
+    Reap(*killed_ + kReapTimeout).IgnoreError();
   } else {
     waitpid(pid_, nullptr, 0);
   }
 }
 
 void ChildProcess::Signal(int signal) {
-  if (!end_.has_value()) kill(-pid_, signal);
+  if (end_.has_value()) return;
+  kill(-pid_, signal);
+  if (signal == SIGKILL && !killed_.has_value()) killed_ = absl::Now();
 }
 
 std::optional<ProcessEnd> ChildProcess::TryReap() {

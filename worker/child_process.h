@@ -44,7 +44,9 @@ class ChildProcess {
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Spawn(const ChildOptions& options);
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
-  ~ChildProcess();  // kills the group and waits
+  // Kills the group and waits, for some seconds after the first SIGKILL at most: of many that do
+  // not die, each has had the same time.
+  ~ChildProcess();
 
   pid_t pid() const { return pid_; }
   // Readable, for poll(), once the process has ended.
@@ -62,6 +64,7 @@ class ChildProcess {
   pid_t pid_;
   FileDescriptor exit_fd_;
   std::optional<ProcessEnd> end_;
+  std::optional<absl::Time> killed_;  // when SIGKILL was first sent
 };
 
 }  // namespace lcab::worker

@@ -18,6 +18,7 @@ namespace lcab::worker {
 namespace {
 
 constexpr absl::Duration kSpawnTimeout = absl::Seconds(30);
+constexpr absl::Duration kGiveUpInterval = absl::Milliseconds(50);
 constexpr absl::Duration kShutdownTimeout = absl::Seconds(2);
 constexpr size_t kReadBytes = 64 << 10;
 // What an idle runner printed belongs to no trial.
@@ -112,7 +113,8 @@ void RunnerPool::Spawn() {
   }
 }
 
-absl::StatusOr<std::unique_ptr<RunnerProcess>> RunnerPool::Acquire(const std::string& device) {
+absl::StatusOr<std::unique_ptr<RunnerProcess>> RunnerPool::Acquire(
+    const std::string& device, const std::function<bool()>& give_up) {
   std::unique_lock lock(mutex_);
   for (std::vector<std::unique_ptr<RunnerProcess>>& idle = idle_[device]; !idle.empty();) {
     std::unique_ptr<RunnerProcess> runner = std::move(idle.back());
@@ -126,7 +128,14 @@ absl::StatusOr<std::unique_ptr<RunnerProcess>> RunnerPool::Acquire(const std::st
   std::future<Started> started = requests_.emplace_back().get_future();
   lock.unlock();
   wake_.notify_all();
-  if (started.wait_for(absl::ToChronoSeconds(kSpawnTimeout)) != std::future_status::ready) {
+  const absl::Time deadline = absl::Now() + kSpawnTimeout;
+  while (started.wait_for(absl::ToChronoNanoseconds(kGiveUpInterval)) !=
+         std::future_status::ready) {
+    // One that starts after this is killed with the promise that holds it.
+    if (give_up != nullptr && give_up()) {
+      return absl::CancelledError("it is not needed any more");
+    }
+    if (absl::Now() < deadline) continue;
     return absl::DeadlineExceededError(fmt::format("{} did not start within {}", options_.program,
                                                    absl::FormatDuration(kSpawnTimeout)));
   }

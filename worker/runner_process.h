@@ -61,8 +61,10 @@ class RunnerPool {
   RunnerPool& operator=(const RunnerPool&) = delete;
   ~RunnerPool();  // ends idle runners; those that are out must have come back
 
-  // A warm runner of that device, else a new one. The status says why none can be started.
-  absl::StatusOr<std::unique_ptr<RunnerProcess>> Acquire(const std::string& device);
+  // A warm runner of that device, else a new one. The status says why none can be started;
+  // Cancelled soon after `give_up` says so, which is asked now and then.
+  absl::StatusOr<std::unique_ptr<RunnerProcess>> Acquire(
+      const std::string& device, const std::function<bool()>& give_up = nullptr);
   // Takes back a runner that has ended its cohort and may be used again.
   void Release(const std::string& device, std::unique_ptr<RunnerProcess> runner);
   // Processes started so far.
