@@ -70,9 +70,13 @@ absl::Status Fleet::Identify(const SessionPtr& session, const v1::Hello& hello, 
         return service::ErrorWithInfo(
             absl::StatusCode::kAlreadyExists,
             fmt::format(
-                "another worker is connected under the name '{}': give each worker a name of "
-                "its own (--name, or another --state-dir)",
-                hello.worker_id()),
+                "the name '{}' is in use by another worker (incarnation {} on host {}, connected "
+                "since {}): give this one a name of its own (--name and --state-dir), or stop the "
+                "other; one that is dead loses the name after {} of silence",
+                hello.worker_id(), other.incarnation,
+                other.host.empty() ? std::string_view("unknown") : std::string_view(other.host),
+                absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", other.connected, absl::UTCTimeZone()),
+                absl::FormatDuration(heartbeat_timeout_)),
             "WORKER_CONNECTED", {{"worker", hello.worker_id()}});
       }
       replaced = before->second;
@@ -83,6 +87,7 @@ absl::Status Fleet::Identify(const SessionPtr& session, const v1::Hello& hello, 
     Guest& guest = guests_.at(session);
     guest.worker = hello.worker_id();
     guest.incarnation = hello.incarnation();
+    guest.host = hello.environment().hostname();
     guest.heard = now;
     guest.view.id = hello.worker_id();
     for (const v1::Device& device : hello.devices()) {

@@ -105,6 +105,7 @@ class Fleet {
   struct Guest {
     std::string worker;  // empty before its hello
     std::string incarnation;
+    std::string host;
     WorkerView view;
     absl::Time connected;
     absl::Time heard;

@@ -11,6 +11,8 @@
 namespace lcab::coordinator {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 const absl::Time kNow = absl::FromUnixSeconds(1'000'000);
@@ -61,10 +63,16 @@ TEST(Fleet, WorkerIsSentNothingBeforeItsWelcomeAndGivenNoWorkBeforeItsHeartbeat)
 TEST(Fleet, SecondDaemonIsRefusedWhileTheFirstIsHeardOf) {
   Fleet fleet(absl::Seconds(30));
   Stream first(fleet);
-  ASSERT_TRUE(fleet.Identify(first.session, MakeHello("w1", "1"), kNow).ok());
+  v1::Hello hello = MakeHello("w1", "first-1");
+  hello.mutable_environment()->set_hostname("node-1");
+  ASSERT_TRUE(fleet.Identify(first.session, hello, kNow).ok());
   Stream second(fleet, kNow + absl::Seconds(30));
-  EXPECT_EQ(fleet.Identify(second.session, MakeHello("w1", "2"), kNow + absl::Seconds(30)).code(),
-            absl::StatusCode::kAlreadyExists);
+  const absl::Status refused =
+      fleet.Identify(second.session, MakeHello("w1", "2"), kNow + absl::Seconds(30));
+  EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("'w1' is in use"), HasSubstr("incarnation first-1 on host node-1"),
+                    HasSubstr("--name"), HasSubstr("after 30s of silence")));
   EXPECT_TRUE(fleet.Identify(second.session, MakeHello("w1", "2"), kNow + absl::Seconds(31)).ok());
   EXPECT_EQ(first.cancels, 1);
 }

@@ -19,6 +19,8 @@ namespace {
 constexpr absl::Duration kDefaultHeartbeat = absl::Seconds(5);
 // So that a stop is noticed soon while nobody answers.
 constexpr absl::Duration kConnectStep = absl::Milliseconds(500);
+// For the coordinator to say why a stream ends.
+constexpr absl::Duration kLastWord = absl::Milliseconds(500);
 
 std::shared_ptr<grpc::Channel> MakeChannel(const SessionOptions& options) {
   grpc::ChannelArguments arguments = service::MakeChannelArguments();
@@ -108,9 +110,10 @@ void Session::Run() {
 }
 
 void Session::ReportOutage(const std::string& why) {
-  if (std::exchange(outage_reported_, true)) return;
-  spdlog::warn("no coordinator at {} ({}); trying again until there is one", options_.coordinator,
-               why);
+  if (std::exchange(outage_, why) == why) return;
+  spdlog::warn(
+      "not connected coordinator={} reason=\"{}\"; trying again until it takes this worker",
+      options_.coordinator, why);
 }
 
 bool Session::Connect() {
@@ -132,7 +135,7 @@ bool Session::Connect() {
   if (greeted) {
     spdlog::info("connected coordinator={} unacknowledged={}", options_.coordinator,
                  outbox_.unacknowledged());
-    outage_reported_ = false;
+    outage_.clear();
     ++connections_;
     outbox_.Rewind();
     handler_.OnWelcome(welcome);
@@ -140,7 +143,14 @@ bool Session::Connect() {
     Write(*stream, interval > absl::ZeroDuration() ? interval : kDefaultHeartbeat);
   }
   connected_ = false;
-  context.TryCancel();
+  {
+    // A stream that the coordinator has ended carries its reason, which a cancellation would
+    // replace.
+    std::unique_lock lock(mutex_);
+    changed_.wait_until(lock, absl::ToChronoTime(absl::Now() + kLastWord),
+                        [this] { return broken_ || stopping_; });
+    if (!broken_) context.TryCancel();
+  }
   reader.join();
   const grpc::Status status = stream->Finish();
   const std::lock_guard lock(mutex_);
@@ -151,7 +161,9 @@ bool Session::Connect() {
       spdlog::warn("disconnected coordinator={} code={} reason=\"{}\"", options_.coordinator,
                    static_cast<int>(status.error_code()), status.error_message());
     } else {
-      ReportOutage(fmt::format("it refused: {}", status.error_message()));
+      ReportOutage(status.error_message().empty()
+                       ? std::string("it gave no welcome in time")
+                       : fmt::format("it refused: {}", status.error_message()));
     }
   }
   return greeted;

@@ -96,7 +96,7 @@ class Session {
 
   std::atomic<bool> connected_ = false;
   std::atomic<int64_t> connections_ = 0;
-  bool outage_reported_ = false;  // of the writing thread
+  std::string outage_;  // what was told last, of the writing thread
   std::thread thread_;
 };
 
