@@ -31,16 +31,28 @@ constexpr int kMaxThreads = 2048;
 // Calls that are in progress may finish within this.
 constexpr absl::Duration kShutdownTime = absl::Seconds(5);
 
+constexpr int kMostAttempts = 100;
+constexpr absl::Duration kShortestHeartbeatTimeout = absl::Milliseconds(100);
+constexpr absl::Duration kLongestHeartbeatTimeout = absl::Hours(24);
+constexpr absl::Duration kLongestGrace = absl::Hours(1);
+
 absl::Status Check(const CoordinatorOptions& options) {
-  if (options.max_attempts < 1) {
+  if (options.max_attempts < 1 || options.max_attempts > kMostAttempts) {
+    return absl::InvalidArgumentError(fmt::format("--max-attempts is 1 to {}, not {}; 3 is usual",
+                                                  kMostAttempts, options.max_attempts));
+  }
+  // What is no number has become an infinite duration.
+  if (options.heartbeat_timeout < kShortestHeartbeatTimeout ||
+      options.heartbeat_timeout > kLongestHeartbeatTimeout) {
     return absl::InvalidArgumentError(
-        fmt::format("a trial has at least one attempt, not {}", options.max_attempts));
+        fmt::format("--heartbeat-timeout is 0.1 to {} seconds, not {}; 30 is usual",
+                    absl::ToInt64Seconds(kLongestHeartbeatTimeout),
+                    absl::ToDoubleSeconds(options.heartbeat_timeout)));
   }
-  if (options.heartbeat_timeout < absl::Milliseconds(100)) {
-    return absl::InvalidArgumentError("the heartbeat timeout is at least 100 ms; 30 s is usual");
-  }
-  if (options.grace < absl::ZeroDuration()) {
-    return absl::InvalidArgumentError("the grace before runners are killed cannot be negative");
+  if (options.grace < absl::ZeroDuration() || options.grace > kLongestGrace) {
+    return absl::InvalidArgumentError(fmt::format("--grace is 0 to {} seconds, not {}; 5 is usual",
+                                                  absl::ToInt64Seconds(kLongestGrace),
+                                                  absl::ToDoubleSeconds(options.grace)));
   }
   if (options.listen.rfind(kUnix, 0) == 0) return absl::OkStatus();
   return service::ParseHostPort(options.listen).status();

@@ -13,6 +13,7 @@
 #include "fmt/format.h"
 #include "lcab_version.h"
 #include "service/addresses.h"
+#include "service/grpc_options.h"
 #include "service/logging.h"
 #include "service/stop_signals.h"
 #include "spdlog/spdlog.h"
@@ -76,6 +77,7 @@ int Serve(Flags flags) {
     fmt::print(stderr, "lcab-coordinator: {}\n", Text(status));
     return kUsage;
   }
+  service::RouteGrpcLog();
   const std::string metrics = flags.options.metrics_listen;
   auto coordinator = Coordinator::Start(std::move(flags.options));
   if (!coordinator.ok()) {

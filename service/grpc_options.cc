@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "grpc/grpc.h"
+#include "grpc/support/log.h"
+#include "spdlog/spdlog.h"
 
 namespace lcab::service {
 namespace {
@@ -26,6 +28,12 @@ void ApplyGrpcOptions(grpc::ServerBuilder& builder) {
   // Two daemons on one port would get half of the calls each.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.SetMaxReceiveMessageSize(kMaxReceivedBytes);
+}
+
+void RouteGrpcLog() {
+  gpr_set_log_function([](gpr_log_func_args* said) {
+    spdlog::debug("grpc file={} line={} message=\"{}\"", said->file, said->line, said->message);
+  });
 }
 
 grpc::ChannelArguments MakeChannelArguments() {

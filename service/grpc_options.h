@@ -23,6 +23,10 @@ inline constexpr absl::Duration kKeepaliveTimeout = absl::Seconds(10);
 void ApplyGrpcOptions(grpc::ServerBuilder& builder);
 grpc::ChannelArguments MakeChannelArguments();
 
+// What gRPC itself has to say goes to our log, as debugging: whoever called it learns of failures
+// by status and tells them in our own words.
+void RouteGrpcLog();
+
 }  // namespace lcab::service
 
 #endif  // LCAB_SERVICE_GRPC_OPTIONS_H_

@@ -21,7 +21,9 @@
 namespace lcab::tests {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::MatchesRegex;
 
 // The number that follows `label` in what a program printed; 0 until it is there.
 int NumberAfter(const std::string& text, const std::string& label) {
@@ -153,9 +155,52 @@ TEST_F(DaemonsTest, ADaemonThatCannotStartSaysWhyAndHowToMendIt) {
       HasSubstr("--runner"));
   EXPECT_THAT(fails("lcab-worker", {"--cpu-slots", "0", "--state-dir", fleet_.folder() + "/w5"}),
               HasSubstr("a worker has 1 to"));
+  // One line, ours.
   EXPECT_THAT(fails("lcab-coordinator", {"--listen", server_, "--db", fleet_.folder() + "/other.db",
-                                         "--metrics-listen", ""}),
-              HasSubstr("--listen"));
+                                         "--metrics-listen", "", "--log-level", "error"}),
+              MatchesRegex("lcab-coordinator: cannot listen on " + server_ + ".*--listen\n"));
+}
+
+TEST_F(DaemonsTest, OptionsThatMakeNoSenseAreRefusedWithTheirRange) {
+  struct Refusal {
+    std::string program;
+    std::vector<std::string> words;
+    std::string says;
+  };
+  for (const Refusal& refusal : std::vector<Refusal>{
+           {"lcab-worker", {"--no-such-option"}, "--no-such-option"},
+           {"lcab-worker", {"--cpu-slots", "many"}, "--cpu-slots"},
+           {"lcab-worker", {"--memory-limit", "-5"}, "--memory-limit"},
+           {"lcab-worker", {"--data-interface", "nosuch0"}, "its interfaces are: "},
+           {"lcab-coordinator", {"--no-such-option"}, "--no-such-option"},
+           {"lcab-coordinator", {"--heartbeat-timeout", "nan"}, "0.1 to 86400 seconds"},
+           {"lcab-coordinator", {"--heartbeat-timeout", "-1"}, "0.1 to 86400 seconds"},
+           {"lcab-coordinator", {"--grace", "inf"}, "0 to 3600 seconds"},
+           {"lcab-coordinator", {"--grace", "nan"}, "0 to 3600 seconds"},
+           {"lcab-coordinator", {"--max-attempts", "0"}, "1 to 100"},
+           {"lcab-runner", {"--no-such-option"}, "--no-such-option"},
+           {"lcab-runner", {"--fd", "99"}, "99 is not an open socket"},
+           {"lcab-runner", {"--fd", "0"}, "0 is not an open socket"}}) {
+    const std::string output = fmt::format("failed-{}.out", ++failures_);
+    const auto process = fleet_.StartProgram(refusal.program, refusal.words, output);
+    EXPECT_EQ(CodeOf(*process), 2) << refusal.program << " " << refusal.words.back();
+    EXPECT_THAT(fleet_.Read(output), HasSubstr(refusal.says));
+  }
+}
+
+TEST_F(DaemonsTest, ASecondWorkerOfANameIsToldWhoHasItAndWhatToDo) {
+  const auto second =
+      fleet_.StartProgram("lcab-worker",
+                          {"--coordinator", server_, "--name", "w1", "--cpu-slots", "1",
+                           "--state-dir", fleet_.folder() + "/second", "--metrics-listen", ""},
+                          "second.log");
+  EXPECT_TRUE(Eventually([&] {
+    return fleet_.Read("second.log").find("the name 'w1' is in use") != std::string::npos;
+  })) << fleet_.Read("second.log");
+  EXPECT_THAT(fleet_.Read("second.log"), AllOf(HasSubstr("incarnation"), HasSubstr("on host"),
+                                               HasSubstr("--name and --state-dir")));
+  second->Signal(SIGTERM);
+  EXPECT_EQ(CodeOf(*second), 0);
 }
 
 }  // namespace

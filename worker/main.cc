@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "lcab_version.h"
 #include "service/addresses.h"
+#include "service/grpc_options.h"
 #include "service/http_listener.h"
 #include "service/logging.h"
 #include "service/stop_signals.h"
@@ -22,6 +23,10 @@
 
 namespace lcab::worker {
 namespace {
+
+// As lcab-client's, in docs/cli.md.
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
 
 struct Flags {
   WorkerOptions worker;
@@ -32,7 +37,7 @@ struct Flags {
 int Fail(const absl::Status& status) {
   const absl::string_view message = status.message();
   fmt::print(stderr, "lcab-worker: {}\n", std::string_view(message.data(), message.size()));
-  return status.code() == absl::StatusCode::kInvalidArgument ? 2 : 1;
+  return status.code() == absl::StatusCode::kInvalidArgument ? kUsage : kFailed;
 }
 
 // "name=value,name=value"
@@ -65,6 +70,7 @@ int Run(Flags& flags) {
   if (absl::Status status = service::SetUpLogging(flags.log_level); !status.ok()) {
     return Fail(status);
   }
+  service::RouteGrpcLog();
   WorkerOptions& options = flags.worker;
   if (options.state_path.empty()) options.state_path = DefaultStatePath(options.name);
   if (options.runner.empty()) options.runner = RunnerBesideThisProgram();
@@ -130,6 +136,10 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--test-hooks", worker.allow_test_hooks,
                "Obey LCAB_TEST_HOOKS (name=value,...); for tests only");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : lcab::worker::kUsage;
+  }
   return lcab::worker::Run(flags);
 }

@@ -15,6 +15,7 @@
 
 #include "absl/time/clock.h"
 #include "measurement/environment.h"
+#include "worker/data_interface.h"
 
 namespace lcab::worker {
 namespace {
@@ -53,6 +54,12 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
   }
   if (!options.test_hooks.empty() && !options.allow_test_hooks) {
     return absl::InvalidArgumentError("test hooks are given but not allowed");
+  }
+  if (absl::Status status = CheckDataInterface(options.data_interface); !status.ok()) return status;
+  if (options.memory_limit_bytes < 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("--memory-limit is a number of bytes from 0 (no limit), not {}",
+                    options.memory_limit_bytes));
   }
   if (access(options.runner.c_str(), X_OK) != 0) {
     return absl::NotFoundError(
