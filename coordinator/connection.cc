@@ -10,6 +10,7 @@
 #include "SQLiteCpp/Exception.h"
 #include "SQLiteCpp/Statement.h"
 #include "fmt/format.h"
+#include "service/grpc_status.h"
 
 namespace lcab::coordinator {
 namespace {
@@ -20,39 +21,69 @@ constexpr int kBusyTimeoutMs = 5'000;
 constexpr int64_t kJournalSizeLimit = 16 << 20;
 
 absl::Status SqlError(int code, std::string_view what, std::string_view path) {
+  using absl::StatusCode;
   switch (code & 0xFF) {
     case SQLITE_FULL:
-      return absl::ResourceExhaustedError(
+      return DatabaseError(
+          StatusCode::kResourceExhausted,
           fmt::format("the disk that holds {} is full: free some space, nothing was stored", path));
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-      return absl::DataLossError(
+      return DatabaseError(
+          StatusCode::kDataLoss,
           fmt::format("{} is damaged or is no SQLite database ({}): restore a backup of it, or "
                       "choose another file with --db",
                       path, what));
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
     case SQLITE_AUTH:
-      return absl::FailedPreconditionError(fmt::format(
-          "cannot open {} ({}): check that its folder exists and may be written", path, what));
+      return DatabaseError(
+          StatusCode::kFailedPrecondition,
+          fmt::format("cannot open {} ({}): check that its folder exists and may be written", path,
+                      what));
     case SQLITE_READONLY:
-      return absl::FailedPreconditionError(
+      return DatabaseError(
+          StatusCode::kFailedPrecondition,
           fmt::format("cannot write {} ({}): check the permissions of the file, its folder and its "
                       "-wal and -shm files",
                       path, what));
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      return absl::UnavailableError(
+      return DatabaseLocked(
           fmt::format("{} is locked by another program; try again when it is done", path));
     case SQLITE_IOERR:
-      return absl::UnavailableError(
-          fmt::format("reading or writing {} failed ({}): check the disk", path, what));
+      return DatabaseError(
+          StatusCode::kUnavailable,
+          fmt::format("reading or writing {} failed ({}): check the disk, its quota, and the limit "
+                      "on the size of files (ulimit -f)",
+                      path, what));
     default:
       return absl::InternalError(fmt::format("{}: {}", path, what));
   }
 }
 
+// As a URI, in which some characters have a meaning of their own.
+std::string AtRestUri(std::string_view path) {
+  std::string uri = "file:";
+  for (const char c : path) {
+    if (c == '%' || c == '?' || c == '#') {
+      uri += fmt::format("%{:02x}", static_cast<unsigned char>(c));
+    } else {
+      uri += c;
+    }
+  }
+  return uri + "?immutable=1";
+}
+
 }  // namespace
+
+absl::Status DatabaseError(absl::StatusCode code, std::string_view message) {
+  return service::ErrorWithInfo(code, message, kDatabaseFailed);
+}
+
+absl::Status DatabaseLocked(std::string_view message) {
+  return service::ErrorWithInfo(absl::StatusCode::kUnavailable, message, kDatabaseLocked);
+}
 
 struct Rows::Cursor {
   std::unique_ptr<SQLite::Statement> statement;
@@ -106,8 +137,9 @@ void Rows::Parse(int column, google::protobuf::MessageLite& message) const {
   const void* bytes = value.getBlob();
   if (!message.ParseFromArray(bytes, value.getBytes())) {
     connection_->Fail(
-        absl::DataLossError(fmt::format("{} holds a {} that cannot be read: restore a backup of it",
-                                        connection_->path_, message.GetTypeName())));
+        DatabaseError(absl::StatusCode::kDataLoss,
+                      fmt::format("{} holds a {} that cannot be read: restore a backup of it",
+                                  connection_->path_, message.GetTypeName())));
   }
 }
 
@@ -120,11 +152,12 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
                                                              Access access) {
   std::unique_ptr<Connection> connection(new Connection(path));
   const bool writes = access == Access::kReadWrite;
+  const bool at_rest = access == Access::kAtRest;
   try {
     connection->state_->database = std::make_unique<SQLite::Database>(
-        path,
+        at_rest ? AtRestUri(path) : path,
         (writes ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY) |
-            SQLITE_OPEN_NOMUTEX,
+            (at_rest ? SQLITE_OPEN_URI : 0) | SQLITE_OPEN_NOMUTEX,
         kBusyTimeoutMs);
   } catch (const SQLite::Exception& error) {
     return SqlError(error.getErrorCode(), error.what(), path);
@@ -136,7 +169,8 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
       if (rows.Next()) mode = rows.Text(0);
     }
     if (connection->status().ok() && mode != "wal") {
-      return absl::FailedPreconditionError(
+      return DatabaseError(
+          absl::StatusCode::kFailedPrecondition,
           fmt::format("{} cannot be kept in WAL mode (it stays in '{}'): put it on a local disk, "
                       "not on a network file system",
                       path, mode));
@@ -177,6 +211,8 @@ int64_t Connection::QueryInt(std::string_view sql, std::initializer_list<SqlValu
 }
 
 int64_t Connection::last_insert_id() const { return state_->database->getLastInsertRowid(); }
+
+int64_t Connection::total_changes() const { return state_->database->getTotalChanges(); }
 
 absl::Status Connection::TakeStatus() { return std::exchange(status_, absl::OkStatus()); }
 

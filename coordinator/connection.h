@@ -25,6 +25,14 @@
 
 namespace lcab::coordinator {
 
+// Reasons in a status's ErrorInfo: the file is what is wrong. A locked one may be tried again.
+inline constexpr std::string_view kDatabaseFailed = "DATABASE_FAILED";
+inline constexpr std::string_view kDatabaseLocked = "DATABASE_LOCKED";
+
+// A status that has kDatabaseFailed as its reason.
+absl::Status DatabaseError(absl::StatusCode code, std::string_view message);
+absl::Status DatabaseLocked(std::string_view message);
+
 struct Blob {
   std::string_view bytes;
 };
@@ -64,12 +72,19 @@ class Rows {
 // Used by one thread at a time.
 class Connection {
  public:
-  enum class Access { kReadWrite, kReadOnly };
+  enum class Access {
+    kReadWrite,
+    kReadOnly,
+    // The file as it lies there, without locks and without a look at its log; nothing is made
+    // beside it. Only for a file that nobody writes.
+    kAtRest,
+  };
 
   // Opens (kReadWrite: or creates) the database in WAL mode with a busy timeout, foreign keys and
-  // synchronous=NORMAL. Each status names the file and says what to do: NotFound,
+  // synchronous=NORMAL. Each status is a DatabaseError and says what to do: NotFound,
   // FailedPrecondition (may not be opened or written), DataLoss (not a database, or damaged),
-  // ResourceExhausted (disk).
+  // ResourceExhausted (the disk is full), Unavailable (locked, or the disk or a limit on the size
+  // of files keeps it from being written).
   static absl::StatusOr<std::unique_ptr<Connection>> Open(const std::string& path, Access access);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -83,6 +98,8 @@ class Connection {
   // The first column of the first row; 0 where there is none.
   int64_t QueryInt(std::string_view sql, std::initializer_list<SqlValue> values = {});
   int64_t last_insert_id() const;
+  // Rows that were changed since it was opened, also those that were taken back.
+  int64_t total_changes() const;
 
   // The first error since the last TakeStatus.
   const absl::Status& status() const { return status_; }

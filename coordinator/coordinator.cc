@@ -78,11 +78,15 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(CoordinatorOptio
                                       .grace = options.grace,
                                       .heartbeat_timeout = options.heartbeat_timeout,
                                       .expand = options.expand,
-                                      .now = options.now});
+                                      .now = options.now,
+                                      .read_only = options.read_only,
+                                      .health_changed = [self = coordinator.get()](bool healthy) {
+                                        self->SetServing(healthy);
+                                      }});
   if (!core.ok()) return core.status();
   coordinator->core_ = *std::move(core);
   if (absl::Status status = coordinator->Listen(options); !status.ok()) return status;
-  if (!options.manual_ticks) coordinator->core_->Start();
+  if (!options.manual_ticks && !options.read_only) coordinator->core_->Start();
   return coordinator;
 }
 
@@ -111,10 +115,7 @@ absl::Status Coordinator::Listen(const CoordinatorOptions& options) {
         "with --listen",
         options.listen));
   }
-  for (const char* name : {v1::Jobs::service_full_name(), v1::Results::service_full_name(),
-                           v1::Fleet::service_full_name(), v1::WorkerStream::service_full_name()}) {
-    server_->GetHealthCheckService()->SetServingStatus(name, true);
-  }
+  SetServing(true);
   address_ = options.listen;
   if (!local) {
     const auto host_port = service::ParseHostPort(options.listen);
@@ -130,6 +131,16 @@ absl::Status Coordinator::Listen(const CoordinatorOptions& options) {
   if (!http.ok()) return http.status();
   http_ = *std::move(http);
   return absl::OkStatus();
+}
+
+void Coordinator::SetServing(bool serving) {
+  grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService();
+  if (health == nullptr) return;
+  health->SetServingStatus("", serving);
+  for (const char* name : {v1::Jobs::service_full_name(), v1::Results::service_full_name(),
+                           v1::Fleet::service_full_name(), v1::WorkerStream::service_full_name()}) {
+    health->SetServingStatus(name, serving);
+  }
 }
 
 Coordinator::~Coordinator() {
@@ -154,6 +165,8 @@ Coordinator::~Coordinator() {
 int Coordinator::metrics_port() const { return http_ == nullptr ? 0 : http_->port(); }
 
 absl::Status Coordinator::Health() const { return core_->Health(); }
+
+absl::Status Coordinator::StoreFailure() const { return core_->StoreFailure(); }
 
 void Coordinator::Tick() { core_->Tick(); }
 

@@ -46,6 +46,9 @@ struct CoordinatorOptions {
   SuiteExpander expand;
   // For tests; empty: the real one.
   std::function<absl::Time()> now;
+  // Only answers what `db` holds: takes no lock, changes nothing, and needs no folder that can be
+  // written.
+  bool read_only = false;
   // For tests: rounds of scheduling come from Tick only.
   bool manual_ticks = false;
 };
@@ -67,12 +70,16 @@ class Coordinator {
   int metrics_port() const;
 
   absl::Status Health() const;
+  // The first failure of the file since the start, a full disk for example: not ok means that
+  // something may not have been stored.
+  absl::Status StoreFailure() const;
   // One round of scheduling, besides those of its own thread.
   void Tick();
 
  private:
   Coordinator();
   absl::Status Listen(const CoordinatorOptions& options);
+  void SetServing(bool serving);  // to the health service
 
   struct Services;
   std::string address_;

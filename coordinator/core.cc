@@ -65,7 +65,7 @@ struct Carrier {
 
 absl::StatusOr<std::unique_ptr<Core>> Core::Open(const std::string& path, CoreOptions options) {
   if (!options.now) options.now = [] { return absl::Now(); };
-  auto store = Store::Open(path);
+  auto store = options.read_only ? Store::OpenReadOnly(path) : Store::Open(path);
   if (!store.ok()) return store.status();
   std::unique_ptr<Core> core(new Core(*std::move(store), std::move(options)));
   if (absl::Status status = core->Recover(); !status.ok()) return status;
@@ -158,6 +158,20 @@ void Core::RunScheduler() {
   }
 }
 
+bool Core::StoreWorks() {
+  const absl::Status status = store_->Health().ok() ? absl::OkStatus() : store_->Probe();
+  if (status.ok() != store_failing_) return status.ok();
+  store_failing_ = !status.ok();
+  if (store_failing_) {
+    spdlog::error("store failed; no work is handed out until it can be written error=\"{}\"",
+                  std::string_view(status.message().data(), status.message().size()));
+  } else {
+    spdlog::info("store can be written again path={}", store_->path());
+  }
+  if (options_.health_changed) options_.health_changed(!store_failing_);
+  return status.ok();
+}
+
 void Core::Tick() {
   const absl::Time now = Now();
   const absl::Time begin = absl::Now();
@@ -176,6 +190,7 @@ void Core::Tick() {
   }
   rendezvous_.Expire(now);
   fleet_.Sweep(now);
+  if (!StoreWorks()) return;
   auto decisions = std::make_shared<ScheduleDecisions>();
   const absl::Status status = Change(
       [this, now, started, decisions](Step& step) {

@@ -39,6 +39,10 @@ struct CoreOptions {
   absl::Duration heartbeat_timeout = absl::Seconds(30);
   SuiteExpander expand;
   std::function<absl::Time()> now;
+  // Only answers what the file holds; nothing of it changes, and Start is not called.
+  bool read_only = false;
+  // Told by Tick when the store begins to fail (false), and when it takes changes again.
+  std::function<void(bool healthy)> health_changed;
 };
 
 // Thread-safe.
@@ -68,6 +72,8 @@ class Core {
 
   // Not ok when the store failed, or the scheduler stands still.
   absl::Status Health() const;
+  // See Store::FirstFailure.
+  absl::Status StoreFailure() const { return store_->FirstFailure(); }
 
   absl::Time Now() const { return options_.now(); }
   const CoreOptions& options() const { return options_; }
@@ -83,6 +89,8 @@ class Core {
   absl::Status Recover();
   void CarryOut(const Effects& effects);
   void RunScheduler();
+  // False while the store takes no changes: nothing is handed out then.
+  bool StoreWorks();
   MetricsSnapshot TakeSnapshot();
 
   const CoreOptions options_;
@@ -98,6 +106,7 @@ class Core {
   std::map<int64_t, std::string> reasons_;
   absl::Time started_;
   absl::Time last_tick_;
+  bool store_failing_ = false;      // of Tick
   std::atomic<int64_t> pulse_ = 0;  // seconds since 1970 of the last round, 0 before the first
 
   // After what its changes refer to, so that it is destroyed, and its thread joined, before.

@@ -38,14 +38,13 @@ absl::Status CheckSubmission(const v1::SubmitJobRequest& request) {
         fmt::format("a suite is at most {} bytes and its files {}; these are {} and {}",
                     kMaxSuiteBytes, kMaxFilesBytes, request.suite_text().size(), files));
   }
-  for (const std::string* text :
-       {&request.request_id(), &request.file_name(), &request.submitter()}) {
+  for (const std::string* text : {&request.request_id(), &request.file_name()}) {
     if (text->size() > kMaxNameBytes) {
-      return absl::InvalidArgumentError(fmt::format(
-          "request_id, file_name and submitter are at most {} bytes each", kMaxNameBytes));
+      return absl::InvalidArgumentError(
+          fmt::format("request_id and file_name are at most {} bytes each", kMaxNameBytes));
     }
   }
-  return absl::OkStatus();
+  return CheckSubmitter(request.submitter());
 }
 
 absl::Status TrialNotFound(const TrialId& id) {

@@ -193,9 +193,11 @@ CREATE TABLE acknowledged (
 constexpr int64_t kApplicationId = 0x4C434142;
 
 absl::Status Newer(const Connection& db, int64_t version) {
-  return absl::FailedPreconditionError(fmt::format(
-      "{} has version {} of the tables, this build knows {}: use a newer lcab, or another --db",
-      db.path(), version, SchemaVersion()));
+  return DatabaseError(
+      absl::StatusCode::kFailedPrecondition,
+      fmt::format(
+          "{} has version {} of the tables, this build knows {}: use a newer lcab, or another --db",
+          db.path(), version, SchemaVersion()));
 }
 
 }  // namespace
@@ -208,8 +210,10 @@ absl::Status CheckMayMigrate(Connection& db) {
   const int64_t tables = db.QueryInt("SELECT COUNT(*) FROM sqlite_schema");
   if (!db.status().ok()) return db.TakeStatus();
   if (application != kApplicationId && (tables > 0 || version != 0)) {
-    return absl::FailedPreconditionError(fmt::format(
-        "{} is a database of another program: choose another file with --db", db.path()));
+    return DatabaseError(
+        absl::StatusCode::kFailedPrecondition,
+        fmt::format("{} is a database of another program: choose another file with --db",
+                    db.path()));
   }
   return version > SchemaVersion() ? Newer(db, version) : absl::OkStatus();
 }
@@ -236,14 +240,16 @@ absl::Status CheckSchema(Connection& db) {
   const int64_t application = db.QueryInt("PRAGMA application_id");
   if (!db.status().ok()) return db.TakeStatus();
   if (application != kApplicationId) {
-    return absl::FailedPreconditionError(
+    return DatabaseError(
+        absl::StatusCode::kFailedPrecondition,
         fmt::format("{} holds no results of lcab: give the file that `lcab-client run` or "
                     "lcab-coordinator wrote",
                     db.path()));
   }
   if (version > SchemaVersion()) return Newer(db, version);
   if (version < SchemaVersion()) {
-    return absl::FailedPreconditionError(
+    return DatabaseError(
+        absl::StatusCode::kFailedPrecondition,
         fmt::format("{} has version {} of the tables, older than this build's {}: start "
                     "lcab-coordinator with it once, which brings it up to date",
                     db.path(), version, SchemaVersion()));

@@ -13,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "coordinator/schema.h"
 #include "fmt/format.h"
+#include "service/grpc_status.h"
 
 namespace lcab::coordinator {
 namespace {
@@ -22,6 +23,34 @@ constexpr size_t kMaxBatch = 256;
 // Connections that are kept when nobody reads.
 constexpr size_t kMaxIdleReaders = 4;
 
+// The log holds nothing that is not in the file itself: nobody has it open, or nobody wrote yet.
+bool IsAtRest(const std::string& path) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path + "-wal", error);
+  return error || size == 0;
+}
+
+// What changes when the file is written.
+struct Stamp {
+  std::filesystem::file_time_type time;
+  uintmax_t size = 0;
+
+  static Stamp Of(const std::string& path) {
+    std::error_code ignored;  // a file that cannot be looked at cannot be read either
+    return {std::filesystem::last_write_time(path, ignored),
+            std::filesystem::file_size(path, ignored)};
+  }
+  friend bool operator==(const Stamp&, const Stamp&) = default;
+};
+
+// Before a file is opened for writing, which alone changes it: it may be somebody else's.
+absl::Status CheckOwned(const std::string& path) {
+  std::error_code missing;
+  if (std::filesystem::file_size(path, missing) == 0 || missing) return absl::OkStatus();
+  auto before = Connection::Open(path, Connection::Access::kReadOnly);
+  return before.ok() ? CheckMayMigrate(**before) : before.status();
+}
+
 }  // namespace
 
 Reader::Reader(std::string path) : path_(std::move(path)) {}
@@ -29,14 +58,27 @@ Reader::Reader(std::string path) : path_(std::move(path)) {}
 absl::StatusOr<std::unique_ptr<Reader>> Reader::Open(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) {
-    return absl::NotFoundError(fmt::format("there is no file {}", path));
+    return DatabaseError(absl::StatusCode::kNotFound, fmt::format("there is no file {}", path));
   }
   std::unique_ptr<Reader> reader(new Reader(path));
   if (absl::Status status = reader->Read(CheckSchema); !status.ok()) return status;
   return reader;
 }
 
+// A new connection each time: one that lives on would not see what is written meanwhile.
+absl::Status Reader::ReadAtRest(const std::function<absl::Status(Connection&)>& read) const {
+  const Stamp before = Stamp::Of(path_);
+  auto connection = Connection::Open(path_, Connection::Access::kAtRest);
+  if (!connection.ok()) return connection.status();
+  absl::Status status = read(**connection);
+  if (absl::Status failed = (*connection)->TakeStatus(); !failed.ok()) status = std::move(failed);
+  if (Stamp::Of(path_) == before) return status;
+  return DatabaseLocked(
+      fmt::format("{} was written by another program while it was read: try again", path_));
+}
+
 absl::Status Reader::Read(const std::function<absl::Status(Connection&)>& read) {
+  if (IsAtRest(path_)) return ReadAtRest(read);
   std::unique_ptr<Connection> connection;
   {
     const std::lock_guard lock(mutex_);
@@ -47,6 +89,13 @@ absl::Status Reader::Read(const std::function<absl::Status(Connection&)>& read) 
   }
   if (connection == nullptr) {
     auto opened = Connection::Open(path_, Connection::Access::kReadOnly);
+    if (absl::IsFailedPrecondition(opened.status())) {
+      return DatabaseError(
+          absl::StatusCode::kFailedPrecondition,
+          fmt::format("{0} cannot be read together with its log, {0}-wal: copy both to a folder "
+                      "that may be written, and read them there ({1})",
+                      path_, std::string(opened.status().message())));
+    }
     if (!opened.ok()) return opened.status();
     connection = *std::move(opened);
   }
@@ -70,16 +119,19 @@ class Store::Lock {
     const std::string path = database + "-lock";
     const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (descriptor < 0) {
-      return absl::FailedPreconditionError(
+      return DatabaseError(
+          absl::StatusCode::kFailedPrecondition,
           fmt::format("cannot create {} ({}): check that its folder exists and may be written",
                       path, std::strerror(errno)));
     }
     std::unique_ptr<Lock> lock(new Lock(descriptor));
     if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
-      return absl::FailedPreconditionError(
+      return service::ErrorWithInfo(
+          absl::StatusCode::kFailedPrecondition,
           fmt::format("{} is in use by another lcab-coordinator or `lcab-client run`: stop it, or "
                       "choose another file with --db",
-                      database));
+                      database),
+          kDatabaseLocked);
     }
     return lock;
   }
@@ -118,15 +170,11 @@ struct Store::Pending {
 };
 
 absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& path) {
+  // Before the lock, too, whose file is not to be left beside what is no database of ours.
+  if (absl::Status status = CheckOwned(path); !status.ok()) return status;
   auto lock = Lock::Take(path);
   if (!lock.ok()) return lock.status();
-  // Before it is opened for writing, which alone changes a file: it may be somebody else's.
-  std::error_code missing;
-  if (std::filesystem::file_size(path, missing) > 0 && !missing) {
-    auto before = Connection::Open(path, Connection::Access::kReadOnly);
-    if (!before.ok()) return before.status();
-    if (absl::Status status = CheckMayMigrate(**before); !status.ok()) return status;
-  }
+  if (absl::Status status = CheckOwned(path); !status.ok()) return status;
   auto writer = Connection::Open(path, Connection::Access::kReadWrite);
   if (!writer.ok()) return writer.status();
   if (absl::Status status = Migrate(**writer); !status.ok()) return status;
@@ -136,13 +184,20 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& path) {
       new Store(path, *std::move(lock), *std::move(writer), *std::move(reader)));
 }
 
+absl::StatusOr<std::unique_ptr<Store>> Store::OpenReadOnly(const std::string& path) {
+  auto reader = Reader::Open(path);
+  if (!reader.ok()) return reader.status();
+  return std::unique_ptr<Store>(new Store(path, nullptr, nullptr, *std::move(reader)));
+}
+
 Store::Store(std::string path, std::unique_ptr<Lock> lock, std::unique_ptr<Connection> writer,
              std::unique_ptr<Reader> reader)
     : path_(std::move(path)),
       lock_(std::move(lock)),
       writer_(std::move(writer)),
-      reader_(std::move(reader)),
-      thread_([this] { RunWriter(); }) {}
+      reader_(std::move(reader)) {
+  if (writer_ != nullptr) thread_ = std::thread([this] { RunWriter(); });
+}
 
 Store::~Store() {
   {
@@ -150,10 +205,13 @@ Store::~Store() {
     stopping_ = true;
   }
   given_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 absl::Status Store::Write(Change change, std::function<void()> committed) {
+  if (writer_ == nullptr) {
+    return absl::FailedPreconditionError(fmt::format("{} was opened for reading only", path_));
+  }
   auto pending = std::make_shared<Pending>();
   pending->change = std::move(change);
   pending->committed = std::move(committed);
@@ -188,6 +246,19 @@ absl::Status Store::Health() const {
   return health_;
 }
 
+absl::Status Store::Probe() {
+  return Write([](Connection& db) {
+    db.Execute("INSERT OR REPLACE INTO facts VALUES ('probe', '')");
+    db.Execute("DELETE FROM facts WHERE name = 'probe'");
+    return absl::OkStatus();
+  });
+}
+
+absl::Status Store::FirstFailure() const {
+  const std::lock_guard lock(mutex_);
+  return first_failure_;
+}
+
 StoreMetrics Store::metrics() const {
   const std::lock_guard lock(mutex_);
   return metrics_;
@@ -218,6 +289,7 @@ void Store::RunWriter() {
 void Store::Commit(std::vector<std::shared_ptr<Pending>> batch) {
   const absl::Time start = absl::Now();
   Connection& db = *writer_;
+  const int64_t written = db.total_changes();
   std::vector<absl::Status> statuses(batch.size());
   absl::Status met;  // the worst that SQL met in a change, for Health
   db.Execute("BEGIN IMMEDIATE");
@@ -247,7 +319,8 @@ void Store::Commit(std::vector<std::shared_ptr<Pending>> batch) {
     db.Execute("ROLLBACK");
     (void)db.TakeStatus();  // it is given up in any case, and `broken` is the cause
   }
-  Record(broken.ok() ? met : broken, broken.ok(), batch.size(), absl::Now() - start);
+  Record(broken.ok() ? met : broken, broken.ok(), db.total_changes() > written, batch.size(),
+         absl::Now() - start);
   for (size_t i = 0; i < batch.size(); ++i) {
     const absl::Status& status = broken.ok() ? statuses[i] : broken;
     if (status.ok() && batch[i]->committed) batch[i]->committed();
@@ -258,9 +331,12 @@ void Store::Commit(std::vector<std::shared_ptr<Pending>> batch) {
   }
 }
 
-void Store::Record(const absl::Status& met, bool committed, size_t changes, absl::Duration busy) {
+void Store::Record(const absl::Status& met, bool committed, bool wrote, size_t changes,
+                   absl::Duration busy) {
   const std::lock_guard lock(mutex_);
-  health_ = met;
+  // A transaction that had nothing to store shows nothing of the disk.
+  if (!met.ok() || wrote) health_ = met;
+  if (first_failure_.ok() && service::ErrorReason(met) == kDatabaseFailed) first_failure_ = met;
   ++metrics_.transactions;
   metrics_.busy += busy;
   if (committed) {

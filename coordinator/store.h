@@ -28,7 +28,8 @@
 
 namespace lcab::coordinator {
 
-// Read-only connections, for several threads. Works with and without a writer elsewhere.
+// Read-only connections, for several threads. Works with and without a writer elsewhere, changes
+// nothing and leaves nothing behind; where nobody writes the file, its folder need not be writable.
 class Reader {
  public:
   // NotFound where there is no such file; statuses of Connection::Open and CheckSchema.
@@ -40,6 +41,7 @@ class Reader {
 
  private:
   explicit Reader(std::string path);
+  absl::Status ReadAtRest(const std::function<absl::Status(Connection&)>& read) const;
 
   const std::string path_;
   std::mutex mutex_;
@@ -60,6 +62,8 @@ class Store {
   // Creates or migrates the file and takes it for this process: FailedPrecondition when another has
   // it, and statuses of Connection::Open and Migrate.
   static absl::StatusOr<std::unique_ptr<Store>> Open(const std::string& path);
+  // Only reads: Write is refused with FailedPrecondition. Statuses of Reader::Open.
+  static absl::StatusOr<std::unique_ptr<Store>> OpenReadOnly(const std::string& path);
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
   ~Store();  // finishes what was given to it, and closes the file
@@ -73,8 +77,14 @@ class Store {
 
   absl::Status Read(const std::function<absl::Status(Connection&)>& read);
 
-  // What the last transaction met: not ok while the disk is full or the file damaged.
+  // Not ok from a transaction that failed until one has written something: while the disk is full
+  // or the file damaged.
   absl::Status Health() const;
+  // Writes and takes back a row: finds out whether the file can be written again.
+  absl::Status Probe();
+  // The first failure of the file (kDatabaseFailed) in the life of this store; ok while there was
+  // none.
+  absl::Status FirstFailure() const;
   StoreMetrics metrics() const;
   // Size of the write-ahead log.
   int64_t wal_bytes() const;
@@ -90,11 +100,13 @@ class Store {
         std::unique_ptr<Reader> reader);
   void RunWriter();
   void Commit(std::vector<std::shared_ptr<Pending>> batch);
-  void Record(const absl::Status& met, bool committed, size_t changes, absl::Duration busy);
+  // `wrote`: something was stored.
+  void Record(const absl::Status& met, bool committed, bool wrote, size_t changes,
+              absl::Duration busy);
 
   const std::string path_;
   const std::unique_ptr<Lock> lock_;
-  const std::unique_ptr<Connection> writer_;  // of the thread, once it runs
+  const std::unique_ptr<Connection> writer_;  // of the thread, once it runs; nullptr: read-only
   const std::unique_ptr<Reader> reader_;
 
   mutable std::mutex mutex_;
@@ -102,6 +114,7 @@ class Store {
   std::deque<std::shared_ptr<Pending>> queue_;
   bool stopping_ = false;
   absl::Status health_;
+  absl::Status first_failure_;
   StoreMetrics metrics_;
 
   std::thread thread_;

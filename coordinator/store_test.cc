@@ -1,9 +1,16 @@
 #include "coordinator/store.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <iostream>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,6 +19,7 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "lcab/v1/fleet.pb.h"
+#include "service/grpc_status.h"
 
 namespace lcab::coordinator {
 namespace {
@@ -334,6 +342,117 @@ TEST_F(StoreTest, WritersAndReadersOfManyThreadsSeeWholeChanges) {
   reader.join();
   EXPECT_EQ(CountFacts(*store), 2 * kThreads * kWrites);
   EXPECT_EQ(store->metrics().changes, kThreads * kWrites);
+}
+
+std::set<std::string> FilesIn(const std::string& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    names.insert(entry.path().filename());
+  }
+  return names;
+}
+
+TEST_F(StoreTest, ReadingChangesNothingAndLeavesNothingBehind) {
+  ASSERT_TRUE(AddFact(*OpenStore(), "a", "1").ok());
+  std::filesystem::remove(Path() + "-lock");
+  const std::set<std::string> files = FilesIn(folder_);
+  const std::string bytes = ReadBytes(Path());
+  {
+    const auto store = Store::OpenReadOnly(Path());
+    ASSERT_TRUE(store.ok()) << store.status();
+    EXPECT_EQ(CountFacts(**store), 1);
+    EXPECT_EQ(AddFact(**store, "b", "1").code(), absl::StatusCode::kFailedPrecondition);
+  }
+  EXPECT_EQ(FilesIn(folder_), files);
+  EXPECT_EQ(ReadBytes(Path()), bytes);
+}
+
+TEST_F(StoreTest, ReadingWorksWhileItIsWrittenAndSeesWhatIs) {
+  const auto writer = OpenStore();
+  const auto reader = Store::OpenReadOnly(Path());
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  ASSERT_TRUE(AddFact(*writer, "a", "1").ok());
+  EXPECT_EQ(CountFacts(**reader), 1);
+  ASSERT_TRUE(AddFact(*writer, "b", "1").ok());
+  EXPECT_EQ(CountFacts(**reader), 2);
+}
+
+TEST_F(StoreTest, ReadingNeedsNoFolderThatCanBeWritten) {
+  ASSERT_TRUE(AddFact(*OpenStore(), "a?#%20", "1").ok());
+  const std::string odd = folder_ + "/odd ?#%20.db";  // characters with a meaning in URIs
+  std::filesystem::rename(Path(), odd);
+  std::filesystem::permissions(folder_, std::filesystem::perms(0555));
+  EXPECT_EXIT(
+      {
+        // Permissions do not stop root; for anyone else this fails, and need not succeed.
+        if (setuid(65534) != 0) std::cerr << "not root\n";
+        const auto store = Store::OpenReadOnly(odd);
+        std::exit(store.ok() && CountFacts(**store) == 1 ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(
+      {
+        if (setuid(65534) != 0) std::cerr << "not root\n";
+        const absl::Status status = Store::Open(odd).status();
+        std::cerr << status;
+        std::exit(service::ErrorReason(status) == kDatabaseFailed ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "may be written");
+  std::filesystem::permissions(folder_, std::filesystem::perms(0755));
+}
+
+TEST_F(StoreTest, WhatIsNoDatabaseOfOursGetsNoLockBesideIt) {
+  std::ofstream(Path()) << std::string(4096, 'x');
+  EXPECT_EQ(service::ErrorReason(Store::Open(Path()).status()), kDatabaseFailed);
+  EXPECT_EQ(FilesIn(folder_), std::set<std::string>{"lcab.db"});
+}
+
+TEST_F(StoreTest, OneOfTwoThatMakeTheSameFileAtOnceIsRefusedInWords) {
+  constexpr int kOwners = 4;
+  std::vector<std::future<absl::StatusOr<std::unique_ptr<Store>>>> opening;
+  for (int i = 0; i < kOwners; ++i) {
+    opening.push_back(std::async(std::launch::async, [this] { return Store::Open(Path()); }));
+  }
+  std::vector<absl::StatusOr<std::unique_ptr<Store>>> stores;
+  for (auto& store : opening) stores.push_back(store.get());
+  int owners = 0;
+  for (const auto& store : stores) {
+    if (store.ok()) {
+      ++owners;
+      EXPECT_TRUE(AddFact(**store, "a", "1").ok());
+    } else {
+      EXPECT_NE(Text(store.status()).find("in use by another"), std::string::npos)
+          << store.status();
+      EXPECT_EQ(service::ErrorReason(store.status()), kDatabaseLocked);
+    }
+  }
+  EXPECT_EQ(owners, 1);
+}
+
+void LimitFiles(rlim_t bytes) {
+  const rlimit limit{.rlim_cur = bytes, .rlim_max = RLIM_INFINITY};
+  setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+// The limit is the process's: in a child.
+TEST_F(StoreTest, FileThatMayNotGrowIsAnErrorThatTheStoreRemembers) {
+  EXPECT_EXIT(
+      {
+        std::signal(SIGXFSZ, SIG_IGN);
+        auto store = OpenStore();
+        LimitFiles(64 << 10);
+        const absl::Status status = AddFact(*store, "big", std::string(1'000'000, 'v'));
+        std::cerr << status;
+        const bool told = status.code() == absl::StatusCode::kUnavailable &&
+                          store->FirstFailure() == status && store->Health() == status;
+        // A transaction without changes shows nothing.
+        (void)store->Write([](Connection&) { return absl::OkStatus(); });
+        const bool stays = !store->Health().ok();
+        LimitFiles(RLIM_INFINITY);
+        const bool works = store->Probe().ok() && store->Health().ok();
+        std::_Exit(told && stays && works && !store->FirstFailure().ok() ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "ulimit -f");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "coordinator/trial_table.h"
 #include "fmt/format.h"
 #include "proto/proto_time.h"
+#include "proto/visible_text.h"
 #include "service/grpc_options.h"
 #include "service/grpc_status.h"
 #include "suites/enum_names.h"
@@ -56,6 +57,17 @@ absl::Status JobNotFound(int64_t job) {
       absl::StatusCode::kNotFound,
       fmt::format("there is no {}; `lcab-client jobs` lists them", JobName(job)), "JOB_NOT_FOUND",
       {{"job", JobName(job)}});
+}
+
+absl::Status CheckSubmitter(std::string_view submitter) {
+  if (submitter.size() <= kMostSubmitterBytes && VisibleText(submitter) == submitter) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(fmt::format(
+      "the submitter is '{}'{} ({} bytes); it must be at most {} bytes of text without "
+      "control characters",
+      VisibleText(submitter.substr(0, kMostSubmitterBytes)),
+      submitter.size() > kMostSubmitterBytes ? "..." : "", submitter.size(), kMostSubmitterBytes));
 }
 
 absl::StatusOr<int64_t> SubmitJob(Step& step, const v1::SubmitJobRequest& request,

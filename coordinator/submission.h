@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,6 +29,11 @@ struct Expansion {
 // this build. InvalidArgument says where the suite is wrong, and what would be right.
 using SuiteExpander = std::function<absl::StatusOr<Expansion>(
     const v1::SubmitJobRequest& request, const std::vector<v1::KernelInfo>& announced)>;
+
+// Who submits, which others read on their terminals: empty, or at most kMostSubmitterBytes of text
+// without control characters. InvalidArgument says so.
+absl::Status CheckSubmitter(std::string_view submitter);
+inline constexpr size_t kMostSubmitterBytes = 100;
 
 // Queues the trials; those that the suite knows to be unsupported end at once. Returns the job's
 // id; that of the earlier job when the request_id was seen before. InvalidArgument when there is

@@ -12,8 +12,9 @@
 
 namespace lcab::service {
 
-// Blocks SIGTERM, SIGINT and SIGHUP in the calling thread for its life, and ignores SIGPIPE: a
-// peer that went away is an error of the write, not the end of the process.
+// Blocks SIGTERM, SIGINT and SIGHUP in the calling thread for its life, and ignores SIGPIPE and
+// SIGXFSZ: a peer that went away and a file that may not grow are errors of the write, not the end
+// of the process.
 class StopSignals {
  public:
   StopSignals();
