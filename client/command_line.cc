@@ -6,9 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -120,20 +118,37 @@ std::string NearOption(const std::vector<std::string>& unexpected, const Declare
   return {};
 }
 
+// What a number out of range, or the argument's own check, has to say; empty where all is well.
+std::string WhatIsWrong(const Argument& argument) {
+  const std::string name = argument.form == Form::kOption ? "--" + argument.name : argument.value;
+  std::optional<int64_t> number;
+  if (auto* const* target = std::get_if<int64_t*>(&argument.target)) number = **target;
+  if (auto* const* target = std::get_if<std::optional<int64_t>*>(&argument.target)) {
+    number = **target;
+  }
+  if (number.has_value() && argument.minimum.has_value() && *number < *argument.minimum) {
+    return fmt::format("{} is {}; it must be {} or more", name, *number, *argument.minimum);
+  }
+  if (number.has_value() && argument.maximum.has_value() && *number > *argument.maximum) {
+    return fmt::format("{} is {}; it must be {} or less", name, *number, *argument.maximum);
+  }
+  if (!argument.check) return {};
+  const absl::Status status = argument.check();
+  return status.ok() ? std::string() : fmt::format("{}: {}", name, std::string(status.message()));
+}
+
 ExitCode RunVerb(const Declared& declared, const std::vector<std::string>& config_keys,
                  Console& console) {
   if (absl::Status status = ApplyConfig(declared, config_keys); !status.ok()) {
     return Fail(console, status);
   }
-  const ExitCode code = declared.verb->Run(console);
-  errno = 0;
-  console.out.flush();
-  // A reader that has left is no error of ours; a full disk is.
-  if (!console.out && errno != EPIPE && errno != 0) {
-    return Fail(console, ExitCode::kInternal,
-                fmt::format("cannot write to standard output: {}", std::strerror(errno)));
+  for (const Argument& argument : declared.arguments) {
+    if (const std::string wrong = WhatIsWrong(argument); !wrong.empty()) {
+      return Fail(console, ExitCode::kUsage,
+                  fmt::format("{}\nSee: lcab-client {} --help", wrong, declared.verb->name()));
+    }
   }
-  return code;
+  return declared.verb->Run(console);
 }
 
 }  // namespace

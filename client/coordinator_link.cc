@@ -11,6 +11,7 @@
 #include "service/addresses.h"
 #include "service/grpc_options.h"
 #include "service/grpc_status.h"
+#include "service/http_listener.h"
 
 namespace lcab::client {
 namespace {
@@ -27,6 +28,20 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
 
 }  // namespace
 
+absl::Status CheckServer(std::string_view server) {
+  constexpr std::string_view kUnix = "unix:";
+  if (server.substr(0, kUnix.size()) == kUnix) {
+    if (server.size() > kUnix.size()) return absl::OkStatus();
+    return absl::InvalidArgumentError("'unix:' names no socket; write unix:/path");
+  }
+  const absl::StatusOr<service::HostPort> address = service::ParseHostPort(server);
+  if (!address.ok()) return address.status();
+  if (address->port != 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("'{}' has port 0, where nobody listens; write host:port, as in {}", server,
+                  service::kCoordinatorAddress));
+}
+
 Argument ServerArgument(std::string* server) {
   *server = service::kCoordinatorAddress;
   return {.name = "server",
@@ -34,7 +49,8 @@ Argument ServerArgument(std::string* server) {
           .description = "address of the coordinator",
           .value = "HOST:PORT",
           .environment = "LCAB_SERVER",
-          .config = "server"};
+          .config = "server",
+          .check = [server] { return CheckServer(*server); }};
 }
 
 CoordinatorLink::CoordinatorLink(std::string address)
@@ -57,6 +73,8 @@ absl::Status CoordinatorLink::Call(const std::function<grpc::Status(grpc::Client
 
 absl::Status CoordinatorLink::Explain(const grpc::Status& status) const {
   const absl::Status plain = service::FromGrpc(status);
+  // It answered, and says what is wrong.
+  if (!service::ErrorReason(plain).empty()) return plain;
   if (absl::IsUnavailable(plain)) {
     return absl::UnavailableError(
         fmt::format("no coordinator at {} ({}).\nStart one with `lcab-coordinator --listen {}`, "

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -26,6 +27,9 @@ namespace lcab::client {
 
 // --server, else LCAB_SERVER, else `server` of the configuration file, else this machine.
 Argument ServerArgument(std::string* server);
+
+// InvalidArgument unless it is host:port or unix:/path.
+absl::Status CheckServer(std::string_view server);
 
 class CoordinatorLink {
  public:

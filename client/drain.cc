@@ -32,7 +32,8 @@ class DrainVerb : public Verb {
              .description = "the worker, as workers/node-2 or node-2",
              .form = Form::kPositional,
              .required = true,
-             .value = "WORKER"},
+             .value = "WORKER",
+             .check = [this] { return CheckWorker(worker_); }},
             {.name = "undo", .target = &undo_, .description = "give it work again"},
             ServerArgument(&server_)};
   }

@@ -19,6 +19,8 @@ enum class ExitCode : int {
   kServer = 5,
   kRefused = 6,
   kCancelled = 7,
+  kDatabase = 8,
+  kInterrupted = 130,  // as shells call the end by SIGINT
 };
 
 struct ExitCodeMeaning {
@@ -26,7 +28,7 @@ struct ExitCodeMeaning {
   std::string_view meaning;
 };
 
-inline constexpr std::array<ExitCodeMeaning, 8> kExitCodes = {{
+inline constexpr std::array<ExitCodeMeaning, 10> kExitCodes = {{
     {ExitCode::kOk, "done; every trial that was asked for is ok or unsupported"},
     {ExitCode::kInternal, "something failed that should not have; the message says what"},
     {ExitCode::kUsage, "the command line or the configuration is wrong; nothing was done"},
@@ -37,6 +39,10 @@ inline constexpr std::array<ExitCodeMeaning, 8> kExitCodes = {{
     {ExitCode::kRefused,
      "the coordinator refused: no such name, not allowed, or not possible in that state"},
     {ExitCode::kCancelled, "cancelled, by a signal or by somebody else, before it was done"},
+    {ExitCode::kDatabase,
+     "the database cannot be used: missing, not of lcab, of a newer version, damaged, locked or in "
+     "use, not readable or writable, or its disk is full"},
+    {ExitCode::kInterrupted, "interrupted twice: ended at once, without waiting for anything"},
 }};
 
 // The code for a call to a coordinator that failed.

@@ -23,7 +23,7 @@ constexpr int kPageSize = 500;
 }  // namespace
 
 absl::StatusOr<v1::Job> Follow(CoordinatorLink& link, const std::string& job,
-                               service::StopSignals& signals, const FollowOptions& options,
+                               const Interrupts& interrupts, const FollowOptions& options,
                                Console& console) {
   v1::GetJobRequest request;
   request.set_name(job);
@@ -37,7 +37,7 @@ absl::StatusOr<v1::Job> Follow(CoordinatorLink& link, const std::string& job,
   if (absl::Status status = get(); !status.ok()) return status;
   report::Progress progress(console.err, console.err_terminal);
   EventStream events(link, job, options.after_sequence, options.patience);
-  int interrupts = 0;
+  bool interrupted = false;
   bool was_away = false;
   while (!events.over()) {
     if (std::optional<v1::JobEvent> event = events.Next(kTurn); event.has_value()) {
@@ -51,8 +51,11 @@ absl::StatusOr<v1::Job> Follow(CoordinatorLink& link, const std::string& job,
                : std::string("the coordinator is back"));
       was_away = away;
     }
-    if (signals.Wait(absl::ZeroDuration()) != 0 && options.on_signal &&
-        !options.on_signal(++interrupts)) {
+    if (options.check) {
+      if (absl::Status status = options.check(); !status.ok()) return status;
+    }
+    if (interrupts.count() > 0 && !std::exchange(interrupted, true) && options.on_interrupt &&
+        !options.on_interrupt()) {
       return absl::CancelledError("stopped");
     }
   }

@@ -13,9 +13,9 @@
 #include "absl/time/time.h"
 #include "client/coordinator_link.h"
 #include "client/exit_codes.h"
+#include "client/interrupts.h"
 #include "client/verb.h"
 #include "lcab/v1/jobs.pb.h"
-#include "service/stop_signals.h"
 
 namespace lcab::client {
 
@@ -23,14 +23,16 @@ struct FollowOptions {
   int64_t after_sequence = 0;
   // How long the coordinator may be away.
   absl::Duration patience = absl::Minutes(10);
-  // Called for each SIGINT or SIGTERM with how many there were; false: stop following.
-  std::function<bool(int count)> on_signal;
+  // Called at the first interrupt; false: stop following. (The second ends the program.)
+  std::function<bool()> on_interrupt;
+  // Asked several times a second; not ok: following ends with that status.
+  std::function<absl::Status()> check;
 };
 
 // Shows progress on standard error until the job ends, and returns it as it is then. Cancelled when
-// `on_signal` said so.
+// `on_interrupt` said so.
 absl::StatusOr<v1::Job> Follow(CoordinatorLink& link, const std::string& job,
-                               service::StopSignals& signals, const FollowOptions& options,
+                               const Interrupts& interrupts, const FollowOptions& options,
                                Console& console);
 
 // All trials of a job, in the order of the suite.

@@ -16,6 +16,7 @@
 #include "client/verb.h"
 #include "client/verbs.h"
 #include "proto/proto_time.h"
+#include "proto/visible_text.h"
 #include "report/quantities.h"
 #include "report/rows.h"
 #include "report/table.h"
@@ -85,7 +86,7 @@ class JobVerb : public Verb {
     } else {
       PrintJobs({job}, kTable, console);
       if (!job.waiting_reason().empty()) {
-        console.out << fmt::format("\nwaits: {}\n", job.waiting_reason());
+        console.out << fmt::format("\nwaits: {}\n", VisibleText(job.waiting_reason()));
       }
       console.out << '\n' << TrialTable(*trials).Render(console.out_terminal);
     }

@@ -10,6 +10,7 @@
 #include "client/follow.h"
 #include "client/listing.h"
 #include "client/output.h"
+#include "client/resource_names.h"
 #include "proto/proto_time.h"
 #include "report/progress.h"
 #include "report/quantities.h"
@@ -31,7 +32,8 @@ Listing::Value TimeValue(bool has, const google::protobuf::Timestamp& time) {
 }  // namespace
 
 ExitCode FailSuite(Console& console, const absl::Status& status) {
-  const bool of_suite = absl::IsInvalidArgument(status) || absl::IsNotFound(status);
+  const bool of_suite =
+      !IsOfDatabase(status) && (absl::IsInvalidArgument(status) || absl::IsNotFound(status));
   return of_suite ? Fail(console, ExitCode::kSuite, std::string(status.message()))
                   : Fail(console, status);
 }
@@ -42,7 +44,8 @@ Argument JobArgument(std::string* job) {
           .description = "the job, as jobs/12 or 12",
           .form = Form::kPositional,
           .required = true,
-          .value = "JOB"};
+          .value = "JOB",
+          .check = [job] { return CheckJob(*job); }};
 }
 
 void PrintJobs(const std::vector<v1::Job>& jobs, const std::string& output, Console& console) {
@@ -79,10 +82,10 @@ void PrintJobs(const std::vector<v1::Job>& jobs, const std::string& output, Cons
 }
 
 ExitCode WatchJob(CoordinatorLink& link, const std::string& job, int64_t after_sequence,
-                  const std::string& output, service::StopSignals& signals, Console& console) {
+                  const std::string& output, const Interrupts& interrupts, Console& console) {
   const absl::StatusOr<v1::Job> ended =
-      Follow(link, job, signals,
-             {.after_sequence = after_sequence, .on_signal = [](int) { return false; }}, console);
+      Follow(link, job, interrupts,
+             {.after_sequence = after_sequence, .on_interrupt = [] { return false; }}, console);
   if (absl::IsCancelled(ended.status())) {
     console.err << fmt::format(
         "Stopped watching; {0} goes on. Watch it again with: lcab-client watch {0}\n", job);

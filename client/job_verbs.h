@@ -10,9 +10,9 @@
 #include "absl/status/status.h"
 #include "client/coordinator_link.h"
 #include "client/exit_codes.h"
+#include "client/interrupts.h"
 #include "client/verb.h"
 #include "lcab/v1/jobs.pb.h"
-#include "service/stop_signals.h"
 
 namespace lcab::client {
 
@@ -27,7 +27,7 @@ void PrintJobs(const std::vector<v1::Job>& jobs, const std::string& output, Cons
 
 // Follows a job that goes on without us; an interrupt only ends the watching.
 ExitCode WatchJob(CoordinatorLink& link, const std::string& job, int64_t after_sequence,
-                  const std::string& output, service::StopSignals& signals, Console& console);
+                  const std::string& output, const Interrupts& interrupts, Console& console);
 
 }  // namespace lcab::client
 

@@ -26,13 +26,15 @@ class JobsVerb : public Verb {
     return "lcab-client jobs\nlcab-client jobs --limit 5 --output json";
   }
   std::vector<Argument> Arguments() override {
-    return {
-        {.name = "limit", .target = &limit_, .description = "how many jobs to list", .value = "N"},
-        OutputArgument(&output_),
-        ServerArgument(&server_)};
+    return {{.name = "limit",
+             .target = &limit_,
+             .description = "how many jobs to list",
+             .value = "N",
+             .minimum = 1},
+            OutputArgument(&output_),
+            ServerArgument(&server_)};
   }
   ExitCode Run(Console& console) override {
-    if (limit_ < 1) return Fail(console, ExitCode::kUsage, "--limit must be 1 or more");
     CoordinatorLink link(server_);
     std::vector<v1::Job> jobs;
     v1::ListJobsRequest request;

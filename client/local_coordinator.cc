@@ -9,6 +9,8 @@
 #include <system_error>
 #include <utility>
 
+#include "coordinator/connection.h"
+
 namespace lcab::client {
 namespace {
 
@@ -35,7 +37,8 @@ absl::StatusOr<std::string> MakeFolder() {
 absl::StatusOr<std::unique_ptr<LocalCoordinator>> LocalCoordinator::Start(
     const LocalOptions& options) {
   std::unique_ptr<LocalCoordinator> local(new LocalCoordinator);
-  if (absl::Status status = local->Open(options.db, true); !status.ok()) return status;
+  if (absl::Status status = local->Open(options.db, /*read_only=*/false); !status.ok())
+    return status;
   auto worker = worker::Worker::Start({.coordinator = local->address(),
                                        .name = kWorkerName,
                                        .cpu_slots = options.cpu_slots,
@@ -50,20 +53,21 @@ absl::StatusOr<std::unique_ptr<LocalCoordinator>> LocalCoordinator::OpenReadOnly
     const std::string& db) {
   std::error_code error;
   if (!std::filesystem::exists(db, error)) {
-    return absl::NotFoundError(
+    return coordinator::DatabaseError(
+        absl::StatusCode::kNotFound,
         fmt::format("there is no file {}; `lcab-client run SUITE --db {}` makes one", db, db));
   }
   std::unique_ptr<LocalCoordinator> local(new LocalCoordinator);
-  if (absl::Status status = local->Open(db, false); !status.ok()) return status;
+  if (absl::Status status = local->Open(db, /*read_only=*/true); !status.ok()) return status;
   return local;
 }
 
-absl::Status LocalCoordinator::Open(const std::string& db, bool schedules) {
+absl::Status LocalCoordinator::Open(const std::string& db, bool read_only) {
   absl::StatusOr<std::string> folder = MakeFolder();
   if (!folder.ok()) return folder.status();
   folder_ = *std::move(folder);
   auto coordinator = coordinator::Coordinator::Start(
-      {.listen = fmt::format("unix:{}/socket", folder_), .db = db, .manual_ticks = !schedules});
+      {.listen = fmt::format("unix:{}/socket", folder_), .db = db, .read_only = read_only});
   if (!coordinator.ok()) return coordinator.status();
   coordinator_ = *std::move(coordinator);
   return absl::OkStatus();

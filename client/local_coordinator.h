@@ -25,17 +25,22 @@ class LocalCoordinator {
   // With a worker that offers `cpu_slots` devices. Statuses of Coordinator::Start and
   // Worker::Start.
   static absl::StatusOr<std::unique_ptr<LocalCoordinator>> Start(const LocalOptions& options);
-  // Only answers what the file holds; nothing runs. NotFound where there is no file.
+  // Only answers what the file holds: nothing runs, nothing is written, and a run may be writing
+  // it. NotFound where there is no file.
   static absl::StatusOr<std::unique_ptr<LocalCoordinator>> OpenReadOnly(const std::string& db);
   LocalCoordinator(const LocalCoordinator&) = delete;
   LocalCoordinator& operator=(const LocalCoordinator&) = delete;
   ~LocalCoordinator();  // ends what runs
 
   const std::string& address() const { return coordinator_->address(); }
+  // Of the socket and the worker's state.
+  const std::string& folder() const { return folder_; }
+  // See Coordinator::StoreFailure.
+  absl::Status StoreFailure() const { return coordinator_->StoreFailure(); }
 
  private:
   LocalCoordinator() = default;
-  absl::Status Open(const std::string& db, bool schedules);
+  absl::Status Open(const std::string& db, bool read_only);
 
   std::string folder_;  // of the socket and the worker's state; removed at the end
   std::unique_ptr<coordinator::Coordinator> coordinator_;

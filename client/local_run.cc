@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,8 +19,8 @@
 #include "client/local_coordinator.h"
 #include "client/output.h"
 #include "client/submission.h"
+#include "proto/visible_text.h"
 #include "service/logging.h"
-#include "service/stop_signals.h"
 #include "suites/catalogue.h"
 #include "suites/expand.h"
 #include "suites/parse.h"
@@ -81,7 +83,9 @@ std::vector<Argument> LocalRun::Arguments() {
           {.name = "cpu-slots",
            .target = &cpu_slots_,
            .description = "CPU devices to divide this machine into; 0: as the largest gang needs",
-           .value = "N"},
+           .value = "N",
+           .minimum = 0,
+           .maximum = 1024},
           {.name = "runner",
            .target = &runner_,
            .description = "the lcab-runner program; empty: the one beside this program",
@@ -93,8 +97,8 @@ std::vector<Argument> LocalRun::Arguments() {
           OutputArgument(&output_)};
 }
 
-ExitCode LocalRun::Run(const suites::SuiteSource& source, bool resume,
-                       service::StopSignals& signals, Console& console) {
+ExitCode LocalRun::Run(const suites::SuiteSource& source, bool resume, Interrupts& interrupts,
+                       Console& console) {
   if (const absl::Status status = service::SetUpLogging(log_level_); !status.ok()) {
     return Fail(console, status);
   }
@@ -105,10 +109,18 @@ ExitCode LocalRun::Run(const suites::SuiteSource& source, bool resume,
        .cpu_slots = cpu_slots_ != 0 ? cpu_slots_ : *gang,
        .runner = runner_.empty() ? worker::RunnerBesideThisProgram() : runner_});
   if (!local.ok()) return Fail(console, local.status());
+  interrupts.BeforeTheEnd(
+      [folder = (*local)->folder()] {
+        std::error_code ignored;  // a folder that is left in /tmp does no harm
+        std::filesystem::remove_all(folder, ignored);
+      },
+      fmt::format("Stopped at once. `lcab-client run` of the same suite with --db {} --resume goes "
+                  "on with it.\n",
+                  VisibleText(db_)));
   CoordinatorLink link((*local)->address());
   const absl::StatusOr<std::string> job = FindOrSubmit(link, source, resume, console);
   if (!job.ok()) return FailSuite(console, job.status());
-  return FollowJob(link, *job, source.file_name, signals, console);
+  return FollowJob(**local, link, *job, interrupts, console);
 }
 
 absl::StatusOr<std::string> LocalRun::FindOrSubmit(CoordinatorLink& link,
@@ -119,32 +131,44 @@ absl::StatusOr<std::string> LocalRun::FindOrSubmit(CoordinatorLink& link,
     if (!earlier.ok() || !earlier->empty()) return earlier;
     console.err << fmt::format("There is no job of this suite in {}: starting anew.\n", db_);
   }
-  const absl::StatusOr<v1::Job> job = Submit(link, source, Submitter());
+  // Nobody else reads who it was here, so an odd name is no reason to refuse.
+  const std::string user = Submitter();
+  const absl::StatusOr<v1::Job> job =
+      Submit(link, source, CheckSubmitter(user).ok() ? user : std::string());
   if (!job.ok()) return job.status();
   return job->name();
 }
 
-ExitCode LocalRun::FollowJob(CoordinatorLink& link, const std::string& job,
-                             const std::string& suite, service::StopSignals& signals,
+ExitCode LocalRun::FollowJob(const LocalCoordinator& local, CoordinatorLink& link,
+                             const std::string& job, Interrupts& interrupts,
                              Console& console) const {
-  const auto cancel = [&](int count) {
-    if (count > 1) return false;
+  const auto cancel = [&] {
     console.err << "\nCancelling; interrupt again to stop at once.\n";
     v1::CancelJobRequest request;
     request.set_name(job);
     v1::Job cancelled;
+    const absl::Status status = link.Call([&](grpc::ClientContext* context) {
+      return link.jobs().CancelJob(context, request, &cancelled);
+    });
     // A job that has ended meanwhile cannot be cancelled, and need not be.
-    link.Call([&](grpc::ClientContext* context) {
-          return link.jobs().CancelJob(context, request, &cancelled);
-        })
-        .IgnoreError();
+    if (!status.ok() && !absl::IsFailedPrecondition(status)) {
+      Fail(console, absl::Status(status.code(), fmt::format("cannot cancel {}: {}", job,
+                                                            std::string(status.message()))));
+    }
     return true;
   };
-  const absl::StatusOr<v1::Job> ended = Follow(link, job, signals, {.on_signal = cancel}, console);
-  if (absl::IsCancelled(ended.status())) {
-    console.err << fmt::format("Stopped. Go on with: lcab-client run {} --db {} --resume\n", suite,
-                               db_);
-    return ExitCode::kCancelled;
+  const absl::StatusOr<v1::Job> ended =
+      Follow(link, job, interrupts,
+             {.on_interrupt = cancel, .check = [&] { return local.StoreFailure(); }}, console);
+  // Whatever following met: nothing can be stored, and what runs is not waited for.
+  if (const absl::Status failure = local.StoreFailure(); !failure.ok()) {
+    const ExitCode code = Fail(console, failure);
+    console.err << fmt::format(
+        "The run has ended; results until then are kept. Once the database can be written,\n"
+        "`lcab-client run` of the same suite with --db {} --resume goes on with it.\n",
+        VisibleText(db_));
+    console.err.flush();
+    interrupts.EndNow(code);
   }
   if (!ended.ok()) return Fail(console, ended.status());
   const ExitCode code = PrintResults(link, *ended, output_, console);

@@ -10,8 +10,9 @@
 #include "absl/status/statusor.h"
 #include "client/coordinator_link.h"
 #include "client/exit_codes.h"
+#include "client/interrupts.h"
+#include "client/local_coordinator.h"
 #include "client/verb.h"
-#include "service/stop_signals.h"
 #include "suites/parse.h"
 
 namespace lcab::client {
@@ -23,10 +24,10 @@ class LocalRun {
   std::vector<Argument> Arguments();
 
   // Runs the suite to its end and prints what came of it. An interrupt cancels what has not run
-  // yet, a second one stops at once. With `resume`, the newest job of the same suite in the
-  // database goes on, if there is one. Construct `signals` before anything else: threads inherit
-  // its mask.
-  ExitCode Run(const suites::SuiteSource& source, bool resume, service::StopSignals& signals,
+  // yet, a second one stops at once. When the database cannot be written any more, the program ends
+  // with kDatabase: what runs would have nowhere to go. With `resume`, the newest job of the same
+  // suite in the database goes on, if there is one.
+  ExitCode Run(const suites::SuiteSource& source, bool resume, Interrupts& interrupts,
                Console& console);
 
   const std::string& db() const { return db_; }
@@ -34,8 +35,8 @@ class LocalRun {
  private:
   absl::StatusOr<std::string> FindOrSubmit(CoordinatorLink& link, const suites::SuiteSource& source,
                                            bool resume, Console& console) const;
-  ExitCode FollowJob(CoordinatorLink& link, const std::string& job, const std::string& suite,
-                     service::StopSignals& signals, Console& console) const;
+  ExitCode FollowJob(const LocalCoordinator& local, CoordinatorLink& link, const std::string& job,
+                     Interrupts& interrupts, Console& console) const;
 
   std::string runner_, output_;
   std::string db_ = "lcab.db";

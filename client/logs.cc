@@ -15,11 +15,13 @@
 #include "client/verb.h"
 #include "client/verbs.h"
 #include "grpcpp/support/sync_stream.h"
+#include "proto/visible_text.h"
 
 namespace lcab::client {
 namespace {
 
 constexpr absl::Duration kTimeout = absl::Minutes(5);
+constexpr int64_t kMostNumber = 1'000'000;  // of attempts and ranks
 
 class LogsVerb : public Verb {
  public:
@@ -33,19 +35,26 @@ class LogsVerb : public Verb {
     return "lcab-client logs jobs/12/trials/3\nlcab-client logs 12/3 --attempt 1 --rank 0";
   }
   std::vector<Argument> Arguments() override {
-    return {
-        {.name = "trial",
-         .target = &trial_,
-         .description = "the trial, as jobs/12/trials/3 or 12/3",
-         .form = Form::kPositional,
-         .required = true,
-         .value = "TRIAL"},
-        {.name = "attempt",
-         .target = &attempt_,
-         .description = "which attempt; 0 is the last",
-         .value = "N"},
-        {.name = "rank", .target = &rank_, .description = "only this rank's output", .value = "N"},
-        ServerArgument(&server_)};
+    return {{.name = "trial",
+             .target = &trial_,
+             .description = "the trial, as jobs/12/trials/3 or 12/3",
+             .form = Form::kPositional,
+             .required = true,
+             .value = "TRIAL",
+             .check = [this] { return CheckTrial(trial_); }},
+            {.name = "attempt",
+             .target = &attempt_,
+             .description = "which attempt; 0 is the last",
+             .value = "N",
+             .minimum = 0,
+             .maximum = kMostNumber},
+            {.name = "rank",
+             .target = &rank_,
+             .description = "only this rank's output",
+             .value = "N",
+             .minimum = 0,
+             .maximum = kMostNumber},
+            ServerArgument(&server_)};
   }
 
   ExitCode Run(Console& console) override {
@@ -65,7 +74,7 @@ class LogsVerb : public Verb {
               console.out << fmt::format("==> rank {} <==\n", chunk.rank());
             }
             rank = chunk.rank();
-            console.out << chunk.text();
+            console.out << VisibleLines(chunk.text());
             any = true;
           }
           return reader->Finish();

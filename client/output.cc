@@ -1,6 +1,9 @@
 #include "client/output.h"
 
+#include <sstream>
 #include <string>
+
+#include "proto/visible_text.h"
 
 namespace lcab::client {
 
@@ -13,11 +16,14 @@ Argument OutputArgument(std::string* output) {
 }
 
 void PrintRows(Console& console, const std::string& output, const report::Rows& rows) {
-  if (output == "csv") {
-    report::WriteCsv(rows, console.out);
-  } else {
-    report::WriteJson(rows, console.out);
-  }
+  const auto write = output == "csv" ? report::WriteCsv : report::WriteJson;
+  if (!console.out_terminal.interactive) return write(rows, console.out);
+  // Programs get every byte; a person's terminal does not.
+  std::ostringstream text;
+  write(rows, text);
+  std::string lines = text.str();
+  std::erase(lines, '\r');
+  console.out << VisibleLines(lines);
 }
 
 }  // namespace lcab::client

@@ -11,12 +11,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/coordinator_link.h"
+#include "client/interrupts.h"
 #include "client/local_coordinator.h"
 #include "client/local_run.h"
 #include "client/resource_names.h"
 #include "client/verb.h"
 #include "client/verbs.h"
-#include "service/stop_signals.h"
+#include "proto/visible_text.h"
 #include "suites/enum_names.h"
 #include "suites/labels.h"
 #include "suites/reproduce.h"
@@ -45,7 +46,8 @@ class ReproVerb : public Verb {
          .description = "the trial, as jobs/12/trials/3 or 12/3",
          .form = Form::kPositional,
          .required = true,
-         .value = "TRIAL"},
+         .value = "TRIAL",
+         .check = [this] { return CheckTrial(trial_); }},
         {.name = "from",
          .target = &from_,
          .description = "look in this file in place of asking a coordinator",
@@ -59,17 +61,18 @@ class ReproVerb : public Verb {
   }
 
   ExitCode Run(Console& console) override {
-    service::StopSignals signals;
+    Interrupts interrupts;
     v1::Trial trial;
     if (const absl::Status status = Find(&trial); !status.ok()) return Fail(console, status);
     const absl::StatusOr<std::string> suite = suites::SuiteText(trial.spec());
     if (!suite.ok()) return Fail(console, suite.status());
     const std::string text = Comment(trial) + *suite;
     if (!run_here_) {
-      console.out << text;
+      // A suite that is piped on has none of what this takes out.
+      console.out << VisibleLines(text);
       return ExitCode::kOk;
     }
-    return run_.Run({.file_name = "repro", .text = text}, /*resume=*/false, signals, console);
+    return run_.Run({.file_name = "repro", .text = text}, /*resume=*/false, interrupts, console);
   }
 
  private:

@@ -16,7 +16,7 @@ TEST(ResourceNames, TrialsHaveThreeSpellings) {
   }
 }
 
-TEST(ResourceNames, WhatIsNoNameIsLeftForTheCoordinatorToRefuse) {
+TEST(ResourceNames, WhatIsNoNameStaysAsItIs) {
   for (const char* text : {"", "x", "12", "12/", "/3", "12/x", "jobs/12/trials/", "1/2/3"}) {
     EXPECT_EQ(TrialName(text), text);
   }
@@ -27,6 +27,28 @@ TEST(ResourceNames, WhatIsNoNameIsLeftForTheCoordinatorToRefuse) {
 TEST(ResourceNames, WorkersByName) {
   EXPECT_EQ(WorkerName("w1"), "workers/w1");
   EXPECT_EQ(WorkerName("workers/w1"), "workers/w1");
+}
+
+TEST(ResourceNames, WhatIsNoNameIsRefusedWithTheSpellingsThatAre) {
+  for (const char* text : {"", "x", "jobs", "jobs/", "jobs/x", "-1", "1/2", "jobs/1/trials/2",
+                           "99999999999999999999", "1\x1b[2J"}) {
+    EXPECT_EQ(CheckJob(text).code(), absl::StatusCode::kInvalidArgument) << text;
+  }
+  EXPECT_EQ(std::string(CheckJob("jobs/x").message()), "'jobs/x' is no job; write jobs/12 or 12");
+  EXPECT_TRUE(CheckJob("12").ok());
+  EXPECT_TRUE(CheckJob("jobs/12").ok());
+  for (const char* text : {"", "x", "12", "12/", "/3", "12/x", "jobs/12/trials/", "1/2/3",
+                           "jobs/1/trials/2/3", "jobs/jobs/1/2"}) {
+    EXPECT_EQ(CheckTrial(text).code(), absl::StatusCode::kInvalidArgument) << text;
+  }
+  for (const char* text : {"12/3", "12/trials/3", "jobs/12/3", "jobs/12/trials/3"}) {
+    EXPECT_TRUE(CheckTrial(text).ok()) << text;
+  }
+  for (const char* text : {"", "workers/", "workers", "jobs/1", "a b", "w\x1b"}) {
+    EXPECT_EQ(CheckWorker(text).ok(), std::string_view(text) == "workers") << text;
+  }
+  EXPECT_TRUE(CheckWorker("node-2.rack:1").ok());
+  EXPECT_TRUE(CheckWorker("workers/w1").ok());
 }
 
 }  // namespace

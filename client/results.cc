@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,7 +44,11 @@ class ResultsVerb : public Verb {
   }
   std::vector<Argument> Arguments() override {
     return {
-        {.name = "job", .target = &job_, .description = "only of this job", .value = "JOB"},
+        {.name = "job",
+         .target = &job_,
+         .description = "only of this job",
+         .value = "JOB",
+         .check = [this] { return job_.empty() ? absl::OkStatus() : CheckJob(job_); }},
         {.name = "kernel",
          .target = &kernel_,
          .description = "only of this kernel",
@@ -64,12 +69,19 @@ class ResultsVerb : public Verb {
         {.name = "ranks",
          .target = &ranks_,
          .description = "only on this many ranks",
-         .value = "N"},
+         .value = "N",
+         .minimum = 0,
+         .maximum = std::numeric_limits<int32_t>::max()},
         {.name = "seq-len",
          .target = &seq_len_,
          .description = "only of this many query tokens",
-         .value = "N"},
-        {.name = "limit", .target = &limit_, .description = "at most this many rows", .value = "N"},
+         .value = "N",
+         .minimum = 0},
+        {.name = "limit",
+         .target = &limit_,
+         .description = "at most this many rows",
+         .value = "N",
+         .minimum = 0},
         {.name = "db",
          .target = &db_,
          .description = "read this file in place of asking a coordinator",

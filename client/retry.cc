@@ -9,12 +9,12 @@
 
 #include "absl/status/status.h"
 #include "client/coordinator_link.h"
+#include "client/interrupts.h"
 #include "client/job_verbs.h"
 #include "client/output.h"
 #include "client/resource_names.h"
 #include "client/verb.h"
 #include "client/verbs.h"
-#include "service/stop_signals.h"
 
 namespace lcab::client {
 namespace {
@@ -37,7 +37,7 @@ class RetryVerb : public Verb {
             ServerArgument(&server_)};
   }
   ExitCode Run(Console& console) override {
-    service::StopSignals signals;
+    Interrupts interrupts;
     CoordinatorLink link(server_);
     v1::RetryJobRequest request;
     request.set_name(JobName(job_));
@@ -45,7 +45,7 @@ class RetryVerb : public Verb {
     const absl::Status status = link.Call(
         [&](grpc::ClientContext* context) { return link.jobs().RetryJob(context, request, &job); });
     if (!status.ok()) return Fail(console, status);
-    if (watch_) return WatchJob(link, job.name(), 0, output_, signals, console);
+    if (watch_) return WatchJob(link, job.name(), 0, output_, interrupts, console);
     console.out << fmt::format("{}: {} trials are queued again\n", job.name(),
                                job.counts().pending());
     return ExitCode::kOk;

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/interrupts.h"
 #include "client/job_verbs.h"
 #include "client/local_run.h"
 #include "client/submission.h"
 #include "client/verb.h"
 #include "client/verbs.h"
-#include "service/stop_signals.h"
 #include "suites/source.h"
 
 namespace lcab::client {
@@ -45,10 +45,10 @@ class RunVerb : public Verb {
   }
 
   ExitCode Run(Console& console) override {
-    service::StopSignals signals;
+    Interrupts interrupts;
     const absl::StatusOr<suites::SuiteSource> source = suites::LoadSuite(suite_);
     if (!source.ok()) return FailSuite(console, source.status());
-    return run_.Run(*source, resume_, signals, console);
+    return run_.Run(*source, resume_, interrupts, console);
   }
 
  private:

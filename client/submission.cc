@@ -7,6 +7,7 @@
 #include <random>
 
 #include "absl/status/status.h"
+#include "coordinator/submission.h"
 
 namespace lcab::client {
 namespace {
@@ -31,6 +32,10 @@ Argument SuiteArgument(std::string* suite) {
 std::string Submitter() {
   const char* user = std::getenv("USER");
   return user == nullptr ? std::string() : std::string(user);
+}
+
+absl::Status CheckSubmitter(std::string_view submitter) {
+  return coordinator::CheckSubmitter(submitter);
 }
 
 absl::StatusOr<v1::Job> Submit(CoordinatorLink& link, const suites::SuiteSource& source,

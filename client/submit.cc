@@ -10,12 +10,12 @@
 #include "absl/status/statusor.h"
 #include "client/coordinator_link.h"
 #include "client/follow.h"
+#include "client/interrupts.h"
 #include "client/job_verbs.h"
 #include "client/output.h"
 #include "client/submission.h"
 #include "client/verb.h"
 #include "client/verbs.h"
-#include "service/stop_signals.h"
 #include "suites/source.h"
 
 namespace lcab::client {
@@ -40,20 +40,24 @@ class SubmitVerb : public Verb {
              .target = &submitter_,
              .description = "who submits, for sharing the fleet fairly; empty: you",
              .value = "NAME",
-             .environment = "LCAB_SUBMITTER"},
+             .environment = "LCAB_SUBMITTER",
+             .check =
+                 [this] {
+                   if (submitter_.empty()) submitter_ = Submitter();
+                   return CheckSubmitter(submitter_);
+                 }},
             OutputArgument(&output_),
             ServerArgument(&server_)};
   }
 
   ExitCode Run(Console& console) override {
-    service::StopSignals signals;
+    Interrupts interrupts;
     const absl::StatusOr<suites::SuiteSource> source = suites::LoadSuite(suite_);
     if (!source.ok()) return FailSuite(console, source.status());
     CoordinatorLink link(server_);
-    const absl::StatusOr<v1::Job> job =
-        Submit(link, *source, submitter_.empty() ? Submitter() : submitter_);
+    const absl::StatusOr<v1::Job> job = Submit(link, *source, submitter_);
     if (!job.ok()) return FailSuite(console, job.status());
-    if (watch_) return WatchJob(link, job->name(), 0, output_, signals, console);
+    if (watch_) return WatchJob(link, job->name(), 0, output_, interrupts, console);
     if (output_ != kTable) {
       PrintJobs({*job}, output_, console);
     } else {

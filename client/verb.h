@@ -23,6 +23,7 @@
 #define LCAB_CLIENT_VERB_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -47,8 +48,11 @@ struct Console {
 
 // Prints "error: <message>" and returns `code`. Use it as `return Fail(console, ...)`.
 ExitCode Fail(Console& console, ExitCode code, std::string_view message);
-// The same, with the code that ExitCodeOf() gives the status.
+// The same, with kDatabase where a database is what failed, else the code that ExitCodeOf() gives.
 ExitCode Fail(Console& console, const absl::Status& status);
+
+// Whether a database, here or a coordinator's, is what failed.
+bool IsOfDatabase(const absl::Status& status);
 
 enum class Form {
   kOption,      // --name VALUE; a bool is a flag, --name
@@ -71,6 +75,11 @@ struct Argument {
   std::string environment = {};      // variable that gives it where the command line does not
   std::string config = {};           // key of the configuration file that gives it after that;
                                      // std::string targets only
+  // Of integer targets: what is outside is refused.
+  std::optional<int64_t> minimum = {};
+  std::optional<int64_t> maximum = {};
+  // Looks at the target once everything has been given; what it returns is refused with kUsage.
+  std::function<absl::Status()> check = {};
 };
 
 class Verb {

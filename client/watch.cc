@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "client/coordinator_link.h"
+#include "client/interrupts.h"
 #include "client/job_verbs.h"
 #include "client/output.h"
 #include "client/resource_names.h"
 #include "client/verb.h"
 #include "client/verbs.h"
-#include "service/stop_signals.h"
 
 namespace lcab::client {
 namespace {
@@ -30,9 +30,9 @@ class WatchVerb : public Verb {
     return {JobArgument(&job_), OutputArgument(&output_), ServerArgument(&server_)};
   }
   ExitCode Run(Console& console) override {
-    service::StopSignals signals;
+    Interrupts interrupts;
     CoordinatorLink link(server_);
-    return WatchJob(link, JobName(job_), 0, output_, signals, console);
+    return WatchJob(link, JobName(job_), 0, output_, interrupts, console);
   }
 
  private:

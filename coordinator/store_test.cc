@@ -397,7 +397,7 @@ TEST_F(StoreTest, ReadingNeedsNoFolderThatCanBeWritten) {
         std::cerr << status;
         std::exit(service::ErrorReason(status) == kDatabaseFailed ? 0 : 1);
       },
-      testing::ExitedWithCode(0), "may be written");
+      testing::ExitedWithCode(0), "check the permissions");
   std::filesystem::permissions(folder_, std::filesystem::perms(0755));
 }
 

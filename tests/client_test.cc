@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/clock.h"
@@ -235,6 +237,118 @@ TEST_F(ClientTest, TheServerComesFromTheEnvironmentOrTheConfigurationFile) {
   unsetenv("LCAB_SERVER");
   fleet_.SetVariable("LCAB_CONFIG", Write("server: 127.0.0.1:3\n", "config.yaml"));
   EXPECT_THAT(fleet_.Client({"jobs"}).out, HasSubstr("no coordinator at 127.0.0.1:3"));
+}
+
+TEST_F(ClientTest, ASecondInterruptEndsARunAtOnceAndResumeGoesOn) {
+  const std::string suite = Write(TenSlowTrials());
+  auto run = fleet_.StartClient({"run", suite, "--db", fleet_.db()}, "run.out");
+  ASSERT_TRUE(
+      Eventually([&] { return fleet_.Read("run.out").find("[2/10]") != std::string::npos; }));
+  // Stopped, its runners do not end when they are told to: without the second it takes seconds.
+  const std::vector<pid_t> runners = Fleet::ChildrenOf(run->pid());
+  ASSERT_FALSE(runners.empty());
+  for (const pid_t runner : runners) kill(runner, SIGSTOP);
+  run->Signal(SIGINT);
+  ASSERT_TRUE(
+      Eventually([&] { return fleet_.Read("run.out").find("Cancelling") != std::string::npos; }));
+  const absl::Time start = absl::Now();
+  run->Signal(SIGINT);
+  EXPECT_EQ(CodeOf(*run), 130);
+  EXPECT_LT(absl::Now() - start, absl::Seconds(2));
+  EXPECT_THAT(fleet_.Read("run.out"), HasSubstr("Stopped at once."));
+  EXPECT_TRUE(Eventually([&] {
+    return std::none_of(runners.begin(), runners.end(),
+                        [](pid_t pid) { return Fleet::IsAlive(pid); });
+  }));
+  const ClientResult resumed = fleet_.Client({"run", suite, "--db", fleet_.db(), "--resume"});
+  EXPECT_THAT(resumed.out, AllOf(HasSubstr("10 trials: 10 ok"), Not(HasSubstr("]  "))));
+}
+
+// A full disk, as a limit on the size of files: what SQLite meets is the same.
+TEST_F(ClientTest, ARunWhoseDatabaseCannotGrowEndsSoonAndSaysWhy) {
+  const std::string suite = Write(TenSlowTrials());
+  auto run = fleet_.StartShell(
+      "ulimit -f 400; exec \"$LCAB_PROGRAMS/lcab-client\" run " + suite + " --db " + fleet_.db(),
+      "run.out");
+  EXPECT_EQ(CodeOf(*run), 8);
+  EXPECT_THAT(fleet_.Read("run.out"),
+              AllOf(HasSubstr("ulimit -f"), HasSubstr(fleet_.db()), HasSubstr("--resume")));
+  EXPECT_THAT(fleet_.Client({"run", suite, "--db", fleet_.db(), "--resume"}).out,
+              HasSubstr("10 trials: 10 ok"));
+}
+
+TEST_F(ClientTest, OutputThatCannotBeWrittenFailsEveryVerbAndAReaderThatLeftDoesNot) {
+  for (const std::string words : {"list masks", "list suites --output json", "version", "--help",
+                                  "completion bash", "run --help"}) {
+    auto full =
+        fleet_.StartShell("\"$LCAB_PROGRAMS/lcab-client\" " + words + " > /dev/full", "full.out");
+    EXPECT_EQ(CodeOf(*full), 1) << words;
+    EXPECT_THAT(fleet_.Read("full.out"), HasSubstr("cannot write to standard output"));
+  }
+  auto head = fleet_.StartShell(
+      "{ \"$LCAB_PROGRAMS/lcab-client\" list masks; echo code $? >&2; } | true", "head.out");
+  EXPECT_EQ(CodeOf(*head), 0);
+  EXPECT_THAT(fleet_.Read("head.out"), AllOf(HasSubstr("code 0"), Not(HasSubstr("error"))));
+}
+
+TEST_F(ClientTest, ADatabaseThatCannotBeUsedIsOneCodeWhateverIsWrongWithIt) {
+  const std::string suite = Write(Fleet::Suite(kTwoKernels));
+  const auto expect = [&](const std::string& db, const std::string& words) {
+    for (const std::vector<std::string>& verb : std::vector<std::vector<std::string>>{
+             {"results", "--db", db}, {"repro", "1/0", "--from", db}, {"run", suite, "--db", db}}) {
+      const ClientResult result = fleet_.Client(verb);
+      EXPECT_EQ(result.code, 8) << verb[0] << ": " << result.out;
+      EXPECT_THAT(result.out, HasSubstr(words)) << verb[0];
+    }
+  };
+  expect(Write(std::string(8192, 'x'), "text.db"), "is no SQLite database");
+  expect(fleet_.folder(), fleet_.folder());  // which is no file
+  EXPECT_EQ(fleet_.Client({"results", "--db", fleet_.folder() + "/none.db"}).code, 8);
+  EXPECT_EQ(fleet_.Client({"run", suite, "--db", fleet_.folder() + "/no/where.db"}).code, 8);
+
+  // Two runs of one file that is not there yet: one makes it, the other is told.
+  auto first = fleet_.StartClient({"run", suite, "--db", fleet_.db()}, "first.out");
+  auto second = fleet_.StartClient({"run", suite, "--db", fleet_.db()}, "second.out");
+  const int codes[] = {CodeOf(*first), CodeOf(*second)};
+  EXPECT_THAT(codes, testing::Contains(0));
+  if (codes[0] != 0 || codes[1] != 0) {
+    EXPECT_THAT(codes, testing::Contains(8));
+    EXPECT_THAT(fleet_.Read(codes[0] == 8 ? "first.out" : "second.out"),
+                HasSubstr("is in use by another"));
+  }
+}
+
+TEST_F(ClientTest, WhatIsNoAddressNameOrNumberIsRefusedBeforeAnybodyIsAsked) {
+  using Words = std::vector<std::string>;
+  for (const auto& [words, message] : std::vector<std::pair<Words, std::string>>{
+           {{"jobs", "--server", "node:99999"},
+            "--server: address 'node:99999' has no port between"},
+           {{"jobs", "--server", "foo"}, "write host:port"},
+           {{"jobs", "--server", "foo:0"}, "port 0"},
+           {{"jobs", "--server", "unix:"}, "unix:/path"},
+           {{"job", "jobs/x"}, "'jobs/x' is no job; write jobs/12 or 12"},
+           {{"cancel", "x"}, "is no job"},
+           {{"retry", "x"}, "is no job"},
+           {{"watch", "x"}, "is no job"},
+           {{"logs", "12"}, "is no trial; write jobs/12/trials/3 or 12/3"},
+           {{"repro", "x"}, "is no trial"},
+           {{"drain", "a b"}, "is no worker"},
+           {{"results", "--job", "x"}, "is no job"},
+           {{"results", "--limit", "-1"}, "--limit is -1; it must be 0 or more"},
+           {{"results", "--ranks", "-1"}, "--ranks is -1"},
+           {{"results", "--ranks", "4294967297"}, "--ranks is 4294967297"},
+           {{"results", "--seq-len", "-5"}, "--seq-len is -5"},
+           {{"jobs", "--limit", "0"}, "--limit is 0; it must be 1 or more"},
+           {{"logs", "1/1", "--attempt", "-1"}, "--attempt is -1"},
+           {{"logs", "1/1", "--rank", "-1"}, "--rank is -1"},
+           {{"run", "quick", "--cpu-slots", "-1"}, "--cpu-slots is -1"},
+           {{"submit", "quick", "--submitter", "a\x1b[2J"}, "'a\\x1b[2J'"},
+           {{"submit", "quick", "--submitter", std::string(100'000, 'a')}, "at most 100 bytes"}}) {
+    const ClientResult result = fleet_.Client(words);
+    EXPECT_EQ(result.code, 2) << words[0] << ": " << result.out.substr(0, 1000);
+    EXPECT_THAT(result.out, AllOf(HasSubstr(message), HasSubstr("See: lcab-client")));
+    EXPECT_LT(result.out.size(), 1000u);
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -133,6 +134,26 @@ TEST_F(DaemonsTest, HealthIsAnsweredWhileTheMachineIsBusy) {
   for (std::thread& spinner : spinners) spinner.join();
   EXPECT_EQ(CodeOf(*watching), 0) << fleet_.Read("watch.out");
   EXPECT_GT(answers, 10);
+}
+
+// A full disk, as a limit on the size of files: what SQLite meets is the same.
+TEST_F(DaemonsTest, ACoordinatorThatCannotWriteSaysSoHandsOutNothingAndGoesOnOnceItCan) {
+  const auto limit = [&](rlim_t bytes) {
+    const rlimit value{.rlim_cur = bytes, .rlim_max = RLIM_INFINITY};
+    EXPECT_EQ(prlimit(coordinator_->pid(), RLIMIT_FSIZE, &value, nullptr), 0);
+  };
+  const std::string suite = fleet_.Write(
+      "suite.yaml", Fleet::Suite("  - shape: {q_heads: 2, head_dim: 32, dtype: bf16}\n"
+                                 "    seq_len: 128\n    mask: full\n    kernel: cpu_tiled\n"));
+  limit(4096);
+  const ClientResult refused = fleet_.Client({"submit", suite, "--server", server_});
+  EXPECT_EQ(refused.code, 8) << refused.out;
+  EXPECT_THAT(refused.out, AllOf(HasSubstr(fleet_.db()), HasSubstr("ulimit -f")));
+  EXPECT_THAT(Get(coordinator_metrics_, "/healthz", 503), HasSubstr("ulimit -f"));
+  EXPECT_THAT(fleet_.Client({"jobs", "--server", server_}).out, HasSubstr("There are no jobs"));
+  limit(RLIM_INFINITY);
+  EXPECT_EQ(fleet_.Client({"submit", suite, "--watch", "--server", server_}).code, 0);
+  EXPECT_EQ(Get(coordinator_metrics_, "/healthz"), "ok\n");
 }
 
 TEST_F(DaemonsTest, ADaemonThatCannotStartSaysWhyAndHowToMendIt) {

@@ -28,9 +28,23 @@
 namespace lcab::tests {
 namespace {
 
-std::string Program(const std::string& name) {
+std::string ProgramFolder() {
   const char* folder = std::getenv("LCAB_BIN_DIR");
-  return fmt::format("{}/{}", folder == nullptr ? "build/release/bin" : folder, name);
+  return folder == nullptr ? "build/release/bin" : folder;
+}
+
+std::string Program(const std::string& name) { return fmt::format("{}/{}", ProgramFolder(), name); }
+
+// Its output goes to the file.
+std::unique_ptr<worker::ChildProcess> Start(const std::string& program,
+                                            const std::vector<std::string>& words,
+                                            const std::string& path) {
+  const worker::FileDescriptor file(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  auto process = worker::ChildProcess::Spawn(
+      {.program = program, .arguments = words, .output_fd = file.get()});
+  EXPECT_TRUE(process.ok()) << process.status();
+  return process.ok() ? *std::move(process) : nullptr;
 }
 
 // The number behind "PPid:" in /proc/PID/status; 0 where there is no such process.
@@ -92,13 +106,13 @@ std::string Fleet::address() const { return "unix:" + folder_ + "/socket"; }
 std::unique_ptr<worker::ChildProcess> Fleet::StartProgram(const std::string& program,
                                                           const std::vector<std::string>& words,
                                                           const std::string& output) {
-  const std::string path = folder_ + "/" + output;
-  const worker::FileDescriptor file(
-      open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  auto process = worker::ChildProcess::Spawn(
-      {.program = Program(program), .arguments = words, .output_fd = file.get()});
-  EXPECT_TRUE(process.ok()) << process.status();
-  return process.ok() ? *std::move(process) : nullptr;
+  return Start(Program(program), words, folder_ + "/" + output);
+}
+
+std::unique_ptr<worker::ChildProcess> Fleet::StartShell(const std::string& line,
+                                                        const std::string& output) {
+  setenv("LCAB_PROGRAMS", ProgramFolder().c_str(), 1);
+  return Start("/bin/sh", {"-c", line}, folder_ + "/" + output);
 }
 
 void Fleet::StartCoordinator(const std::vector<std::string>& flags) {
@@ -147,13 +161,17 @@ void Fleet::KillWorker(const std::string& name) {
   EXPECT_EQ(CodeOf(*workers_.at(name)), -SIGKILL);
   // None of its runners outlives it. (A zombie that init has yet to reap is no process any more.)
   EXPECT_TRUE(Eventually([&] {
-    return std::none_of(runners.begin(), runners.end(),
-                        [](pid_t pid) { return ParentOf(std::to_string(pid)) > 1; });
+    return std::none_of(runners.begin(), runners.end(), [](pid_t pid) { return IsAlive(pid); });
   })) << "runners outlive their worker";
 }
 
+bool Fleet::IsAlive(pid_t process) { return ParentOf(std::to_string(process)) > 1; }
+
 std::vector<pid_t> Fleet::RunnersOf(const std::string& worker) const {
-  const pid_t parent = workers_.at(worker)->pid();
+  return ChildrenOf(workers_.at(worker)->pid());
+}
+
+std::vector<pid_t> Fleet::ChildrenOf(pid_t parent) {
   std::vector<pid_t> runners;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const std::string pid = entry.path().filename();

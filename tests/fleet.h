@@ -62,6 +62,9 @@ class Fleet {
   void KillWorker(const std::string& name);
   // Processes of lcab-runner (or what stands in for it) whose parent is that worker, oldest first.
   std::vector<pid_t> RunnersOf(const std::string& worker) const;
+  static std::vector<pid_t> ChildrenOf(pid_t parent);
+  // A zombie that init has yet to reap is not.
+  static bool IsAlive(pid_t process);
 
   // A suite with these matrices, as YAML, measured briefly.
   static std::string Suite(const std::string& matrices, const std::string& measure = "");
@@ -81,6 +84,9 @@ class Fleet {
   // Started only; `output` is read once it has ended.
   std::unique_ptr<worker::ChildProcess> StartClient(const std::vector<std::string>& words,
                                                     const std::string& output);
+  // A line for sh, in which $LCAB_PROGRAMS is the folder of our programs.
+  std::unique_ptr<worker::ChildProcess> StartShell(const std::string& line,
+                                                   const std::string& output);
   // Any of our programs, with exactly these words; what it prints goes to the file `output`.
   std::unique_ptr<worker::ChildProcess> StartProgram(const std::string& program,
                                                      const std::vector<std::string>& words,
