@@ -13,7 +13,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "client/coordinator_link.h"
+#include "client/event_stream.h"
 #include "client/follow.h"
 #include "client/job_verbs.h"
 #include "client/local_coordinator.h"
@@ -28,6 +30,11 @@
 
 namespace lcab::client {
 namespace {
+
+// How often an interrupt is looked for while a job is waited for.
+constexpr absl::Duration kTurn = absl::Milliseconds(100);
+// Of the coordinator in this process, which is not away for long.
+constexpr absl::Duration kCancelTimeout = absl::Minutes(1);
 
 // Devices of the largest gang.
 absl::StatusOr<int> LargestGang(const suites::SuiteSource& source) {
@@ -44,9 +51,28 @@ absl::StatusOr<int> LargestGang(const suites::SuiteSource& source) {
   return devices;
 }
 
+// A run that was stopped at once left its job being cancelled: that ends first.
+absl::StatusOr<v1::JobState> WaitForTheCancel(CoordinatorLink& link, const std::string& job,
+                                              const Interrupts& interrupts) {
+  EventStream events(link, job, /*after_sequence=*/0, kCancelTimeout);
+  while (!events.over()) {
+    events.Next(kTurn);
+    if (interrupts.count() > 0) return absl::CancelledError("stopped before anything ran");
+  }
+  if (!events.status().ok()) return events.status();
+  v1::GetJobRequest get;
+  get.set_name(job);
+  v1::Job ended;
+  const absl::Status status = link.Call(
+      [&](grpc::ClientContext* context) { return link.jobs().GetJob(context, get, &ended); });
+  if (!status.ok()) return status;
+  return ended.state();
+}
+
 // The newest job of the same suite, with what failed for other reasons than its result queued
 // again; empty where there is none.
-absl::StatusOr<std::string> FindEarlier(CoordinatorLink& link, const std::string& suite_text) {
+absl::StatusOr<std::string> FindEarlier(CoordinatorLink& link, const std::string& suite_text,
+                                        const Interrupts& interrupts) {
   v1::ListJobsRequest list;
   v1::ListJobsResponse jobs;
   absl::Status status = link.Call(
@@ -60,6 +86,11 @@ absl::StatusOr<std::string> FindEarlier(CoordinatorLink& link, const std::string
         [&](grpc::ClientContext* context) { return link.jobs().GetJob(context, get, &job); });
     if (!status.ok()) return status;
     if (job.suite_text() != suite_text) continue;
+    if (job.state() == v1::JOB_STATE_CANCELLING) {
+      const absl::StatusOr<v1::JobState> ended = WaitForTheCancel(link, job.name(), interrupts);
+      if (!ended.ok()) return ended.status();
+      job.set_state(*ended);
+    }
     if (job.state() == v1::JOB_STATE_FAILED || job.state() == v1::JOB_STATE_CANCELLED) {
       v1::RetryJobRequest retry;
       retry.set_name(job.name());
@@ -118,16 +149,17 @@ ExitCode LocalRun::Run(const suites::SuiteSource& source, bool resume, Interrupt
                   "on with it.\n",
                   VisibleText(db_)));
   CoordinatorLink link((*local)->address());
-  const absl::StatusOr<std::string> job = FindOrSubmit(link, source, resume, console);
+  const absl::StatusOr<std::string> job = FindOrSubmit(link, source, resume, interrupts, console);
   if (!job.ok()) return FailSuite(console, job.status());
   return FollowJob(**local, link, *job, interrupts, console);
 }
 
 absl::StatusOr<std::string> LocalRun::FindOrSubmit(CoordinatorLink& link,
                                                    const suites::SuiteSource& source, bool resume,
+                                                   const Interrupts& interrupts,
                                                    Console& console) const {
   if (resume) {
-    absl::StatusOr<std::string> earlier = FindEarlier(link, source.text);
+    absl::StatusOr<std::string> earlier = FindEarlier(link, source.text, interrupts);
     if (!earlier.ok() || !earlier->empty()) return earlier;
     console.err << fmt::format("There is no job of this suite in {}: starting anew.\n", db_);
   }

@@ -34,7 +34,8 @@ class LocalRun {
 
  private:
   absl::StatusOr<std::string> FindOrSubmit(CoordinatorLink& link, const suites::SuiteSource& source,
-                                           bool resume, Console& console) const;
+                                           bool resume, const Interrupts& interrupts,
+                                           Console& console) const;
   ExitCode FollowJob(const LocalCoordinator& local, CoordinatorLink& link, const std::string& job,
                      Interrupts& interrupts, Console& console) const;
 
