@@ -224,9 +224,9 @@ v1::Job Fleet::GetJob(const std::string& job) {
   return result;
 }
 
-v1::Job Fleet::WaitForEnd(const std::string& job) {
-  client::EventStream events(*link_, job, 0, kPatience);
-  const absl::Time deadline = absl::Now() + kPatience;
+v1::Job Fleet::WaitForEnd(const std::string& job, absl::Duration patience) {
+  client::EventStream events(*link_, job, 0, patience);
+  const absl::Time deadline = absl::Now() + patience;
   while (absl::Now() < deadline && !events.over()) events.Next(absl::Milliseconds(200));
   EXPECT_TRUE(events.over()) << job << " does not end: " << GetJob(job).DebugString();
   return GetJob(job);

@@ -70,7 +70,7 @@ class Fleet {
   static std::string Suite(const std::string& matrices, const std::string& measure = "");
   std::string Submit(const std::string& suite);
   // The job once it has ended. Fails the test when it does not.
-  v1::Job WaitForEnd(const std::string& job);
+  v1::Job WaitForEnd(const std::string& job, absl::Duration patience = kPatience);
   // The first event that the predicate takes.
   using Predicate = std::function<bool(const v1::JobEvent&)>;
   v1::JobEvent WaitForEvent(const std::string& job, const Predicate& predicate);

@@ -26,6 +26,10 @@ namespace {
 using testing::HasSubstr;
 
 // Trials of about `seconds`, one for each length, so that no two are equal.
+// LCAB_FULL_TIMES=1 runs the cases below with the times and repeats that they were reported with;
+// else they are divided by 20.
+int FullTimes() { return std::getenv("LCAB_FULL_TIMES") == nullptr ? 1 : 20; }
+
 std::string SlowTrials(int trials, double seconds) {
   std::string lengths;
   for (int n = 0; n < trials; ++n) lengths += fmt::format("{}{}", n > 0 ? ", " : "", 64 + n);
@@ -33,9 +37,9 @@ std::string SlowTrials(int trials, double seconds) {
       fmt::format("  - shape: {{q_heads: 1, head_dim: 16, dtype: bf16}}\n    seq_len: [{}]\n"
                   "    mask: full\n    kernel: {{name: test_slow, delay_ms: 10}}\n",
                   lengths),
-      fmt::format("{{min_samples: 10000, max_samples: 10000, max_time: {}ms, warmup: 1, "
-                  "timeout: 60s}}",
-                  static_cast<int>(1000 * seconds)));
+      fmt::format("{{min_samples: {0}, max_samples: {0}, max_time: {1}ms, warmup: 1, "
+                  "timeout: {2}s}}",
+                  10000 * FullTimes(), static_cast<int>(1000 * seconds), 60 * FullTimes()));
 }
 
 bool IsRunning(const v1::JobEvent& event) { return event.samples() > 0; }
@@ -126,7 +130,7 @@ TEST(Recovery, ATrialThatKillsItsRunnerIsTriedThreeTimesAndStopsNobody) {
   EXPECT_FALSE(fleet.worker("w1").TryReap().has_value()) << "the worker died";
 }
 
-// Case V2: 200 repeats by hand, 10 here (times divided by 20).
+// Case V2: 200 repeats.
 TEST(Recovery, ACancelThatRacesWithAnythingLeavesOneEnd) {
   Fleet fleet;
   fleet.StartCoordinator({"--grace", "1"});
@@ -136,8 +140,7 @@ TEST(Recovery, ACancelThatRacesWithAnythingLeavesOneEnd) {
       "  - shape: {q_heads: 1, head_dim: 16, dtype: bf16}\n    seq_len: 64\n    mask: full\n"
       "    kernel: cpu_tiled\n",
       "{min_samples: 1, max_samples: 2, max_time: 10ms, warmup: 0, timeout: 20s}");
-  const char* given = std::getenv("LCAB_REPEATS");
-  const int repeats = given == nullptr ? 10 : std::atoi(given);
+  const int repeats = 10 * FullTimes();
   int cancelled = 0;
   int completed = 0;
   for (int repeat = 0; repeat < repeats; ++repeat) {
@@ -218,11 +221,12 @@ TEST(Recovery, MillionsOfSamplesArriveWhole) {
   EXPECT_DOUBLE_EQ(sum, 4'000'000 * 0.25);
 }
 
-// Case V4, its times divided by 20: heartbeats time out after 1.5 s, the trial takes 30 s with
-// every core busy, the coordinator is away for 3 s.
+// Case V4: heartbeats time out after 30 s, the trial takes 10 min with every core busy, the
+// coordinator is away for 60 s.
 TEST(Recovery, ABusyWorkerIsNotLostAndAnAbsentCoordinatorLosesNoResult) {
   Fleet fleet;
-  const std::vector<std::string> flags = {"--heartbeat-timeout", "1.5", "--max-attempts", "1"};
+  const std::vector<std::string> flags = {
+      "--heartbeat-timeout", fmt::format("{}", 1.5 * FullTimes()), "--max-attempts", "1"};
   fleet.StartCoordinator(flags);
   fleet.StartWorker("w1", 1);
   std::atomic<bool> over = false;
@@ -233,13 +237,14 @@ TEST(Recovery, ABusyWorkerIsNotLostAndAnAbsentCoordinatorLosesNoResult) {
       }
     });
   }
-  const std::string job = fleet.Submit(SlowTrials(1, 30));
+  const std::string job = fleet.Submit(SlowTrials(1, 30.0 * FullTimes()));
   fleet.WaitForEvent(job, [](const v1::JobEvent& event) { return event.samples() >= 1; });
   EXPECT_EQ(fleet.GetJob(job).counts().running(), 1);
   fleet.KillCoordinator();
-  Eventually([until = absl::Now() + absl::Seconds(3)] { return absl::Now() >= until; });
+  Eventually(
+      [until = absl::Now() + FullTimes() * absl::Seconds(3)] { return absl::Now() >= until; });
   fleet.StartCoordinator(flags);
-  fleet.WaitForEnd(job);
+  fleet.WaitForEnd(job, FullTimes() * kPatience);
   // Lost in between or not, the result arrives, and it is the only one.
   EXPECT_TRUE(Eventually([&] { return fleet.GetJob(job).state() == v1::JOB_STATE_SUCCEEDED; }));
   over = true;
