@@ -43,15 +43,22 @@ test: deps-test  ## build and run every test
 
 # Sanitizers watch the tests of each folder. Those of whole programs (tests/) are about time and memory
 # limits, which sanitizers change: a runner under one cannot be given a limit of memory.
-asan: deps-test  ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	$(CONFIGURE) asan $(BUILD_DIR)/asan -DLCAB_TESTS=ON
-	cmake --build $(BUILD_DIR)/asan -j $(JOBS)
-	$(CTEST) $(BUILD_DIR)/asan -LE '^tests$$'
+# ThreadSanitizer has something to watch where there are threads, which cpu_reference has none of.
+FOLDERS = proto service attention device kernels cp measurement suites report runner worker coordinator client
+THREADED = service device kernels cp measurement runner worker coordinator
+TEST_RUNNERS = lcab-runner lcab-fake-runner
+empty :=
+labels = '^($(subst $(empty) ,|,$(strip $(1))))$$'
 
-tsan: deps-test  ## the tests under ThreadSanitizer
+asan: deps-test  ## the folders' tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	$(CONFIGURE) asan $(BUILD_DIR)/asan -DLCAB_TESTS=ON
+	cmake --build $(BUILD_DIR)/asan -j $(JOBS) --target $(TEST_RUNNERS) $(FOLDERS:%=lcab_%_test)
+	$(CTEST) $(BUILD_DIR)/asan -L $(call labels,$(FOLDERS))
+
+tsan: deps-test  ## the tests of folders with threads under ThreadSanitizer
 	$(CONFIGURE) tsan $(BUILD_DIR)/tsan -DLCAB_TESTS=ON
-	cmake --build $(BUILD_DIR)/tsan -j $(JOBS)
-	$(CTEST) $(BUILD_DIR)/tsan -LE '^tests$$'
+	cmake --build $(BUILD_DIR)/tsan -j $(JOBS) --target $(TEST_RUNNERS) $(THREADED:%=lcab_%_test)
+	$(CTEST) $(BUILD_DIR)/tsan -L $(call labels,$(THREADED)) -E cpu_reference
 
 format: deps-test  ## rewrite C++ sources in the project's format
 	@scripts/format.sh

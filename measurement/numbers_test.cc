@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "cp/executor.h"
@@ -53,34 +54,40 @@ class OneRank {
   std::unique_ptr<ExecutorContestant> contestant_;
 };
 
-TEST(NumbersTest, GoodKernelsPassOnEveryDistributionOfInputs) {
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    for (const Shape& shape : {
-             Shape{"full", {}, 300, 4, 2, 64, 64, dtype},
-             Shape{"causal", {}, 333, 3, 1, 32, 48, dtype},
-             Shape{"sliding_window_causal",
-                   {{"window", Value{int64_t{17}}}},
-                   260,
-                   2,
-                   2,
-                   64,
-                   32,
-                   dtype,
-                   /*softcap=*/20},
-             Shape{"causal_document", {}, 500, 2, 1, 16, 16, dtype},
-         }) {
-      const Problem problem = MakeProblem(shape);
-      for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
-        for (const char* kernel : {"cpu_reference", "cpu_tiled"}) {
-          SCOPED_TRACE(fmt::format("{} {} {} {}", kernel, shape.mask, Name(pass), Name(dtype)));
-          const v1::Verification verification = OneRank(problem, pass, kernel).Check();
-          EXPECT_TRUE(IsOk(verification))
-              << (verification.findings().empty() ? "" : Describe(verification.findings(0)));
-          EXPECT_GT(verification.max_error(), 0);
-          // Not because much was allowed.
-          EXPECT_LT(verification.max_error(), dtype == DType::kBFloat16 ? 0.02 : 2e-4);
-        }
-      }
+class GoodKernelTest : public testing::TestWithParam<std::tuple<DType, Shape>> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, GoodKernelTest,
+    testing::Combine(testing::Values(DType::kFloat32, DType::kBFloat16),
+                     testing::Values(Shape{"full", {}, 300, 4, 2, 64, 64},
+                                     Shape{"causal", {}, 333, 3, 1, 32, 48},
+                                     Shape{.mask = "sliding_window_causal",
+                                           .options = {{"window", Value{int64_t{17}}}},
+                                           .tokens = 260,
+                                           .q_heads = 2,
+                                           .kv_heads = 2,
+                                           .qk_dim = 64,
+                                           .v_dim = 32,
+                                           .softcap = 20},
+                                     Shape{"causal_document", {}, 500, 2, 1, 16, 16})),
+    [](const auto& instance) {
+      return fmt::format("{}_{}", std::get<1>(instance.param).mask,
+                         Name(std::get<0>(instance.param)));
+    });
+
+TEST_P(GoodKernelTest, PassesOnEveryDistributionOfInputs) {
+  auto [dtype, shape] = GetParam();
+  shape.dtype = dtype;
+  const Problem problem = MakeProblem(shape);
+  for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
+    for (const char* kernel : {"cpu_reference", "cpu_tiled"}) {
+      SCOPED_TRACE(fmt::format("{} {}", kernel, Name(pass)));
+      const v1::Verification verification = OneRank(problem, pass, kernel).Check();
+      EXPECT_TRUE(IsOk(verification))
+          << (verification.findings().empty() ? "" : Describe(verification.findings(0)));
+      EXPECT_GT(verification.max_error(), 0);
+      // Not because much was allowed.
+      EXPECT_LT(verification.max_error(), dtype == DType::kBFloat16 ? 0.02 : 2e-4);
     }
   }
 }

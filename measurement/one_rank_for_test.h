@@ -29,7 +29,7 @@ struct Shape {
   std::string mask;
   Options options;
   int64_t tokens, q_heads, kv_heads, qk_dim, v_dim;
-  DType dtype;
+  DType dtype = DType::kFloat32;
   double softcap = 0;
   std::optional<double> scale;
 };
