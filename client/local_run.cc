@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -51,57 +53,71 @@ absl::StatusOr<int> LargestGang(const suites::SuiteSource& source) {
   return devices;
 }
 
+absl::StatusOr<v1::Job> GetJob(CoordinatorLink& link, const std::string& name) {
+  v1::GetJobRequest get;
+  get.set_name(name);
+  v1::Job job;
+  const absl::Status status = link.Call(
+      [&](grpc::ClientContext* context) { return link.jobs().GetJob(context, get, &job); });
+  if (!status.ok()) return status;
+  return job;
+}
+
 // A run that was stopped at once left its job being cancelled: that ends first.
-absl::StatusOr<v1::JobState> WaitForTheCancel(CoordinatorLink& link, const std::string& job,
-                                              const Interrupts& interrupts) {
+absl::StatusOr<v1::Job> WaitForTheCancel(CoordinatorLink& link, const std::string& job,
+                                         const Interrupts& interrupts) {
   EventStream events(link, job, /*after_sequence=*/0, kCancelTimeout);
   while (!events.over()) {
     events.Next(kTurn);
     if (interrupts.count() > 0) return absl::CancelledError("stopped before anything ran");
   }
   if (!events.status().ok()) return events.status();
-  v1::GetJobRequest get;
-  get.set_name(job);
-  v1::Job ended;
-  const absl::Status status = link.Call(
-      [&](grpc::ClientContext* context) { return link.jobs().GetJob(context, get, &ended); });
-  if (!status.ok()) return status;
-  return ended.state();
+  return GetJob(link, job);
+}
+
+// The newest job of the same suite, however many others came after it; nothing where there is none.
+absl::StatusOr<std::optional<v1::Job>> NewestOf(CoordinatorLink& link,
+                                                const std::string& suite_text) {
+  v1::ListJobsRequest list;
+  do {
+    v1::ListJobsResponse jobs;
+    const absl::Status status = link.Call(
+        [&](grpc::ClientContext* context) { return link.jobs().ListJobs(context, list, &jobs); });
+    if (!status.ok()) return status;
+    for (const v1::Job& listed : jobs.jobs()) {
+      absl::StatusOr<v1::Job> job = GetJob(link, listed.name());  // lists leave the text out
+      if (!job.ok()) return job.status();
+      if (job->suite_text() == suite_text) return *std::move(job);
+    }
+    list.set_page_token(jobs.next_page_token());
+  } while (!list.page_token().empty());
+  return std::nullopt;
 }
 
 // The newest job of the same suite, with what failed for other reasons than its result queued
 // again; empty where there is none.
 absl::StatusOr<std::string> FindEarlier(CoordinatorLink& link, const std::string& suite_text,
                                         const Interrupts& interrupts) {
-  v1::ListJobsRequest list;
-  v1::ListJobsResponse jobs;
-  absl::Status status = link.Call(
-      [&](grpc::ClientContext* context) { return link.jobs().ListJobs(context, list, &jobs); });
-  if (!status.ok()) return status;
-  for (const v1::Job& listed : jobs.jobs()) {
-    v1::GetJobRequest get;
-    get.set_name(listed.name());
-    v1::Job job;
-    status = link.Call(
-        [&](grpc::ClientContext* context) { return link.jobs().GetJob(context, get, &job); });
-    if (!status.ok()) return status;
-    if (job.suite_text() != suite_text) continue;
-    if (job.state() == v1::JOB_STATE_CANCELLING) {
-      const absl::StatusOr<v1::JobState> ended = WaitForTheCancel(link, job.name(), interrupts);
-      if (!ended.ok()) return ended.status();
-      job.set_state(*ended);
-    }
-    if (job.state() == v1::JOB_STATE_FAILED || job.state() == v1::JOB_STATE_CANCELLED) {
-      v1::RetryJobRequest retry;
-      retry.set_name(job.name());
-      status = link.Call(
-          [&](grpc::ClientContext* context) { return link.jobs().RetryJob(context, retry, &job); });
-      // It ended with results that trying again would not change.
-      if (!status.ok() && !absl::IsFailedPrecondition(status)) return status;
-    }
-    return listed.name();
+  const absl::StatusOr<std::optional<v1::Job>> found = NewestOf(link, suite_text);
+  if (!found.ok()) return found.status();
+  if (!found->has_value()) return std::string();
+  v1::Job job = **found;
+  if (job.state() == v1::JOB_STATE_CANCELLING) {
+    absl::StatusOr<v1::Job> ended = WaitForTheCancel(link, job.name(), interrupts);
+    if (!ended.ok()) return ended.status();
+    job = *std::move(ended);
   }
-  return std::string();
+  if (job.state() == v1::JOB_STATE_FAILED || job.state() == v1::JOB_STATE_CANCELLED) {
+    v1::RetryJobRequest retry;
+    retry.set_name(job.name());
+    v1::Job retried;
+    const absl::Status status = link.Call([&](grpc::ClientContext* context) {
+      return link.jobs().RetryJob(context, retry, &retried);
+    });
+    // It ended with results that trying again would not change.
+    if (!status.ok() && !absl::IsFailedPrecondition(status)) return status;
+  }
+  return job.name();
 }
 
 }  // namespace
@@ -161,7 +177,8 @@ absl::StatusOr<std::string> LocalRun::FindOrSubmit(CoordinatorLink& link,
   if (resume) {
     absl::StatusOr<std::string> earlier = FindEarlier(link, source.text, interrupts);
     if (!earlier.ok() || !earlier->empty()) return earlier;
-    console.err << fmt::format("There is no job of this suite in {}: starting anew.\n", db_);
+    console.err << fmt::format("There is no job of this suite in {}: starting anew.\n",
+                               VisibleText(db_));
   }
   // Nobody else reads who it was here, so an odd name is no reason to refuse.
   const std::string user = Submitter();
@@ -206,7 +223,7 @@ ExitCode LocalRun::FollowJob(const LocalCoordinator& local, CoordinatorLink& lin
   const ExitCode code = PrintResults(link, *ended, output_, console);
   if (output_ == kTable) {
     console.err << fmt::format("{} is kept in {}; see it again with: lcab-client results --db {}\n",
-                               job, db_, db_);
+                               job, VisibleText(db_), VisibleText(db_));
   }
   return code;
 }

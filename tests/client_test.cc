@@ -164,6 +164,21 @@ TEST_F(ClientTest, ARunThatWasKilledIsResumedWhereItWasAndLeavesNoProcess) {
   EXPECT_LT(absl::Now() - start, absl::Seconds(10));
 }
 
+// Lists come in pages of 50 jobs. The newer ones are unsupported, and end at once.
+TEST_F(ClientTest, ResumeFindsItsJobBehindAHundredNewerOnes) {
+  const std::string text = Fleet::Suite(kTwoKernels);
+  const std::string others = Fleet::Suite(
+      "  - shape: {q_heads: 8, head_dim: 32, dtype: bf16}\n    seq_len: 128\n    mask: causal\n"
+      "    kernel: cpu_tiled\n    strategy: ulysses\n    ranks: 3\n");
+  fleet_.StartCoordinator();
+  const std::string job = fleet_.Submit(text);
+  for (int n = 0; n < 100; ++n) fleet_.Submit(others);
+  fleet_.KillCoordinator();
+  const ClientResult resumed = fleet_.Client({"run", Write(text), "--db", fleet_.db(), "--resume"});
+  EXPECT_EQ(resumed.code, 0) << resumed.out;
+  EXPECT_THAT(resumed.out, AllOf(HasSubstr(job + " is kept"), HasSubstr("2 trials: 2 ok")));
+}
+
 TEST_F(ClientTest, WithoutACoordinatorEveryVerbSaysWhatToDo) {
   for (const std::vector<std::string>& words :
        std::vector<std::vector<std::string>>{{"jobs"},
