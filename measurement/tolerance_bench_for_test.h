@@ -18,6 +18,7 @@
 
 #include "attention/reference.h"
 #include "device/device.h"
+#include "gtest/gtest.h"
 #include "measurement/head_inputs.h"
 #include "measurement/one_rank_for_test.h"
 #include "measurement/row_selection.h"
@@ -91,7 +92,11 @@ class Bench {
           RowsOfKernel(problem_, pass, kernel, source_, selections_[pass], *device_);
       for (const TruthRow& truth : truths) {
         const std::vector<float>* row = rows.Find(truth.tensor, truth.head, truth.token);
-        if (row == nullptr) continue;
+        if (row == nullptr) {
+          ADD_FAILURE() << kernel << " has no " << Name(truth.tensor) << " of token "
+                        << truth.token;
+          continue;
+        }
         Note(&ratios, truth.tensor, RatioOf(truth, std::vector<double>(row->begin(), row->end())));
       }
     }

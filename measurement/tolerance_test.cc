@@ -271,6 +271,7 @@ TEST(ToleranceTest, OneLostKeyOfAThousandIsFoundInFp32AndMostOfThemInBFloat16) {
   EXPECT_GT(ReachOf(1'000, DType::kBFloat16).found, 0.5);
 }
 
+// Checks nothing: prints a table of docs/measurements/verification-long.md.
 TEST(ToleranceTest, DISABLED_TheSmallestFaultThatIsFound) {
   std::cout << "| keys of the row | dtype | allowed error of out | keys whose loss is found |\n";
   for (const DType dtype : kDTypes) {

@@ -141,6 +141,7 @@ TEST(RunnerTest, RowsThatSeeNothingAreRightInBothPasses) {  // Case N1
     slice.add_values()->set_text_value("causal");
   }
   const CohortOutcome outcome = worker.Run(CohortOf(trials));
+  ASSERT_EQ(outcome.results.size(), 2U);
   for (const auto& [trial, result] : outcome.results) {
     EXPECT_EQ(result.outcome(), v1::OUTCOME_OK) << result.reason();
     EXPECT_EQ(result.area(), 8 * 4656);
@@ -221,6 +222,7 @@ TEST(RunnerTest, TrialsTooLargeTogetherRunInTurnAndOneTooLargeAloneIsOutOfMemory
     EXPECT_TRUE(result.ran_in_turn());
   }
   outcome = worker.Run(CohortOf(trials), {}, nullptr, of_one / 2);
+  ASSERT_EQ(outcome.results.size(), 2U);
   for (const auto& [trial, result] : outcome.results) {
     EXPECT_EQ(result.outcome(), v1::OUTCOME_OUT_OF_MEMORY);
     EXPECT_THAT(result.reason(), HasSubstr("bytes"));
