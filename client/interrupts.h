@@ -28,8 +28,8 @@ class Interrupts {
   // How many came.
   int count() const { return count_; }
 
-  // Before the second one ends the program, `last` is called, from another thread; then `words` go
-  // to standard error.
+  // Before the second one ends the program, `words` go to standard error and `last` is called, from
+  // another thread.
   void BeforeTheEnd(std::function<void()> last, std::string words);
 
   // Ends the program now, after `last`: no destructor runs, so nothing is waited for. Runners end

@@ -11,7 +11,7 @@
 namespace lcab::service {
 
 // What either end accepts. Nothing that we send is larger than kMaxSentBytes: what could be,
-// travels in pieces.
+// travels in pieces. A suite with its files is one message all the same, with limits of its own.
 inline constexpr int kMaxReceivedBytes = 64 << 20;
 inline constexpr int kMaxSentBytes = 3 << 20;
 
