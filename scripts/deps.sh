@@ -20,7 +20,7 @@ build_packages=(
   libhwy-dev libgloo-dev
 )
 test_packages=(
-  libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev
+  libgtest-dev libgmock-dev
   clang-format-14 clang-tidy-14
 )
 # Tools of which one binary is wanted, not the package with all its dependencies: "binary:package".
