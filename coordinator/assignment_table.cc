@@ -97,18 +97,16 @@ std::optional<AssignmentRow> FindAssignment(Connection& db, int64_t id) {
 
 std::vector<AssignmentRow> LiveAssignments(Connection& db, int64_t job) {
   static const std::string kSql = fmt::format(
-      "SELECT {} FROM assignments WHERE state IN (1, 2) AND (?1 = 0 OR job_id = ?1) ORDER BY "
-      "job_id, "
-      "id",
+      "SELECT {} FROM assignments WHERE state IN (1, 2) AND (?1 = 0 OR job_id = ?1) "
+      "ORDER BY job_id, id",
       kColumns);
   return ReadAll(db.Query(kSql, {job}));
 }
 
 std::vector<AssignmentRow> AssignmentsOnWorker(Connection& db, std::string_view worker) {
   static const std::string kSql = fmt::format(
-      "SELECT {} FROM assignments WHERE id IN (SELECT assignment_id FROM shares WHERE worker = ? "
-      "AND "
-      "state = 1) ORDER BY id",
+      "SELECT {} FROM assignments WHERE id IN "
+      "(SELECT assignment_id FROM shares WHERE worker = ? AND state = 1) ORDER BY id",
       kColumns);
   return ReadAll(db.Query(kSql, {worker}));
 }
