@@ -25,11 +25,11 @@ namespace {
 
 using testing::HasSubstr;
 
-// Trials of about `seconds`, one for each length, so that no two are equal.
 // LCAB_FULL_TIMES=1 runs the cases below with the times and repeats that they were reported with;
 // else they are divided by 20.
 int FullTimes() { return std::getenv("LCAB_FULL_TIMES") == nullptr ? 1 : 20; }
 
+// Trials of about `seconds`, one for each length, so that no two are equal.
 std::string SlowTrials(int trials, double seconds) {
   std::string lengths;
   for (int n = 0; n < trials; ++n) lengths += fmt::format("{}{}", n > 0 ? ", " : "", 64 + n);
