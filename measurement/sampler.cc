@@ -84,7 +84,7 @@ absl::StatusOr<bool> Sampler::Vote(const absl::Status& status, const v1::BatchRe
                                    absl::Time deadline) {
   const bool begins = !begun_;
   begun_ = true;
-  if (options_.on_vote != nullptr) options_.on_vote();
+  if (options_.on_vote != nullptr) options_.on_vote(/*waits=*/true);
   verdict_ = votes_.Hold(
       begins ? "begin" : "batch", status, report.SerializeAsString(), deadline,
       [&](std::span<const std::string> contents) -> absl::StatusOr<std::string> {
@@ -99,6 +99,7 @@ absl::StatusOr<bool> Sampler::Vote(const absl::Status& status, const v1::BatchRe
         if (!order.ok()) return order.status();
         return order->SerializeAsString();
       });
+  if (options_.on_vote != nullptr) options_.on_vote(/*waits=*/false);
   if (!verdict_.status.ok()) return verdict_.status;
   if (!order_.ParseFromString(verdict_.content)) {
     return absl::InternalError("rank 0's order for the next batch cannot be read");

@@ -342,6 +342,18 @@ TEST(RunnerProcessTest, KernelThatHangsIsReportedByItsOwnRunnerWhichThenEnds) {
   EXPECT_THAT(outcome.done, Each(Optional(std::string("a kernel hangs"))));
 }
 
+TEST(RunnerProcessTest, KernelThatHangsInItsFirstTimedCallIsReportedByItsOwnRunner) {
+  FakeWorker worker(1, FakeWorker::Kind::kProcesses);
+  v1::TrialSpec trial = MakeTrial(1, 64, v1::PASS_FORWARD);
+  trial.mutable_kernel()->set_name("test_hang");
+  // The probe makes two calls and a watched one follows.
+  (*trial.mutable_kernel()->mutable_options())["call"].set_integer_value(4);
+  *trial.mutable_measure()->mutable_timeout() = ToProto(absl::Seconds(1));
+  const CohortOutcome outcome = worker.Run(CohortOf({trial}));
+  EXPECT_EQ(outcome.results.at(0).outcome(), v1::OUTCOME_TIMED_OUT);
+  EXPECT_THAT(outcome.results.at(0).reason(), HasSubstr("still at 'sample'"));
+}
+
 TEST(RunnerProcessTest, TrialThatTakesTooLongIsTimedOutOnAllRanksAndTheNextOneRuns) {
   FakeWorker worker(2, FakeWorker::Kind::kProcesses);
   v1::TrialSpec slow = MakeTrial(2, 64, v1::PASS_FORWARD);

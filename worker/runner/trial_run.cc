@@ -84,6 +84,10 @@ void TrialRun::TurnTo(std::string_view stage) {
                            ? int64_t{0}
                            : static_cast<int64_t>(sampler_->planner().kept_seconds().size());
   TellProgress(stage == "connect" ? "prepare" : stage, samples, 0);
+  Watch();
+}
+
+void TrialRun::Watch() {
   const absl::Time deadline = clock_.deadline();
   const auto abort = [this] {
     timed_out_ = true;
@@ -297,7 +301,7 @@ measurement::SamplerOptions TrialRun::MakeSamplerOptions() {
                   }};
   options.deadline = [this] { return VoteDeadline(); };
   // Waiting for slower ranks is no hang of this one.
-  options.on_vote = [this] { cohort_.watchdog.Clear(); };
+  options.on_vote = [this](bool waits) { waits ? cohort_.watchdog.Clear() : Watch(); };
   options.on_progress = [this](int64_t samples, double median_seconds) {
     TellProgress("sample", samples, median_seconds);
   };

@@ -82,6 +82,8 @@ class TrialRun {
              const std::function<std::string()>& content = nullptr,
              const measurement::Votes::Decide& decide = nullptr);
   void TurnTo(std::string_view stage);
+  // Ends the trial, and a process that does not return from it, when its time is up.
+  void Watch();
   void TurnAway();
   void TellProgress(std::string_view stage, int64_t samples, double median_seconds);
 
