@@ -99,8 +99,8 @@ absl::StatusOr<bool> Sampler::Vote(const absl::Status& status, const v1::BatchRe
         if (!order.ok()) return order.status();
         return order->SerializeAsString();
       });
-  if (options_.on_vote != nullptr) options_.on_vote(/*waits=*/false);
   if (!verdict_.status.ok()) return verdict_.status;
+  if (options_.on_vote != nullptr) options_.on_vote(/*waits=*/false);
   if (!order_.ParseFromString(verdict_.content)) {
     return absl::InternalError("rank 0's order for the next batch cannot be read");
   }

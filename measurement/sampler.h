@@ -60,7 +60,8 @@ struct SamplerOptions {
   std::function<void(absl::Duration)> pause;  // default: sleeps
   // By when what is started now must be over; asked anew for each batch.
   std::function<absl::Time()> deadline;
-  // When this rank begins to wait for the others at a vote, and when it works again.
+  // When this rank begins to wait for the others at a vote, and after a good verdict, when it works
+  // again.
   std::function<void(bool waits)> on_vote;
   // Rank 0, about five times a second: samples so far and their median.
   std::function<void(int64_t samples, double median_seconds)> on_progress;

@@ -109,7 +109,8 @@ void TrialRun::Watch() {
     cohort_.connection.Send(message).IgnoreError();
     _exit(kHungExitCode);
   };
-  cohort_.watchdog.Set({{deadline, abort}, {deadline + kHangGrace, end}});
+  // A wait for slower ranks may have used up the time: who works since then is not yet hung.
+  cohort_.watchdog.Set({{deadline, abort}, {std::max(deadline, absl::Now()) + kHangGrace, end}});
 }
 
 void TrialRun::TurnAway() {
