@@ -23,6 +23,7 @@
 namespace lcab::tests {
 namespace {
 
+using testing::AnyOf;
 using testing::HasSubstr;
 
 // LCAB_FULL_TIMES=1 runs the cases below with the times and repeats that they were reported with;
@@ -119,11 +120,16 @@ TEST(Recovery, ATrialThatKillsItsRunnerIsTriedThreeTimesAndStopsNobody) {
   EXPECT_EQ(trial.result().outcome(), v1::OUTCOME_CRASHED);
   EXPECT_EQ(trial.result().fault(), v1::FAULT_INFRASTRUCTURE);
   ASSERT_EQ(trial.attempts_size(), 3);
+  int lost = 0;
   for (const v1::Attempt& attempt : trial.attempts()) {
-    EXPECT_EQ(attempt.outcome(), v1::OUTCOME_CRASHED) << attempt.reason();
+    // One that was claimed just before the coordinator's end may never have reached the worker.
+    lost += attempt.outcome() == v1::OUTCOME_LOST ? 1 : 0;
+    EXPECT_THAT(attempt.outcome(), AnyOf(v1::OUTCOME_CRASHED, v1::OUTCOME_LOST))
+        << attempt.reason();
     ASSERT_EQ(attempt.workers_size(), 1);
     EXPECT_THAT(attempt.workers(0), HasSubstr("w1"));
   }
+  EXPECT_LE(lost, 1);
   for (const std::string& job : good) {
     EXPECT_EQ(fleet.WaitForEnd(job).state(), v1::JOB_STATE_SUCCEEDED) << job;
   }
