@@ -47,16 +47,12 @@ class ExplainVerb : public Verb {
   ExitCode Run(Console& console) override {
     const absl::StatusOr<suites::SuiteSource> source = suites::LoadSuite(suite_);
     if (!source.ok()) return Refuse(console, source.status());
-    const suites::Catalogue catalogue = suites::Catalogue::Builtin();
+    suites::Catalogue catalogue = suites::Catalogue::Builtin();
+    catalogue.set_other_kernels(
+        " (explain knows the kernels of this program only; `lcab-client submit` has the "
+        "coordinator check a suite against those of its workers)");
     const absl::StatusOr<suites::Suite> suite = suites::ParseSuite(*source, catalogue);
-    if (!suite.ok()) {
-      const ExitCode code = Refuse(console, suite.status());
-      if (suite.status().message().find("unknown kernel") != std::string_view::npos) {
-        console.err << "explain knows the kernels of this program only; `lcab-client submit` has "
-                       "the coordinator check a suite against those of its workers\n";
-      }
-      return code;
-    }
+    if (!suite.ok()) return Refuse(console, suite.status());
     absl::StatusOr<suites::Expansion> expansion = suites::Expand(*suite, catalogue);
     if (!expansion.ok()) return Refuse(console, expansion.status());
     return Explain(console, *expansion, catalogue);

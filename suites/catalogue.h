@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -48,9 +49,14 @@ class Catalogue {
   std::vector<std::string> KernelNames() const;
   std::vector<std::string> StrategyNames() const;
 
+  // What to say after "known: ..." to whoever names another kernel: where else there may be some.
+  void set_other_kernels(std::string note) { other_kernels_ = std::move(note); }
+  const std::string& other_kernels() const { return other_kernels_; }
+
  private:
   std::map<std::string, KernelEntry, std::less<>> kernels_;
   std::map<std::string, const cp::Strategy*, std::less<>> strategies_;
+  std::string other_kernels_;
 };
 
 // The names of all masks, in the order of the docs.

@@ -123,7 +123,7 @@ class ComponentReader {
     }
     const std::optional<ComponentType> type = kind_.find(name->text);
     if (!type.has_value()) {
-      diagnostics_.Add(name->where, UnknownName(kind_.word, name->text, kind_.names));
+      diagnostics_.Add(name->where, UnknownName(kind_.word, name->text, kind_.names) + kind_.note);
       return std::nullopt;
     }
     complete_ = true;

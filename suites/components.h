@@ -28,6 +28,7 @@ struct ComponentType {
 struct ComponentKind {
   std::string word;                // "kernel"
   std::vector<std::string> names;  // for messages
+  std::string note;                // ends the message about an unknown name; may be empty
   std::function<std::optional<ComponentType>(std::string_view name)> find;
   // The value of a list parameter that is given as the name of a file. Not set: there are no such.
   std::function<absl::StatusOr<Value>(std::string_view parameter, const std::string& file)>

@@ -79,6 +79,7 @@ ComponentKind MaskKind(const SuiteSource& source) {
 ComponentKind KernelKind(const Catalogue& catalogue) {
   return {.word = "kernel",
           .names = catalogue.KernelNames(),
+          .note = catalogue.other_kernels(),
           .find = [&catalogue](std::string_view name) {
             const KernelEntry* entry = catalogue.FindKernel(name);
             return entry == nullptr ? std::nullopt

@@ -5,40 +5,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
+#include "proto/utf8.h"
+
 namespace lcab::suites {
 namespace {
-
-uint8_t ByteAt(std::string_view text, size_t i) { return static_cast<uint8_t>(text[i]); }
-
-// A character of UTF-8: its code point and how many bytes it takes.
-struct Character {
-  uint32_t code = 0;
-  size_t bytes = 1;
-};
-
-// Nothing for what RFC 3629 does not allow: stray and missing continuations, forms that are longer
-// than needed, surrogates and what lies beyond U+10FFFF.
-std::optional<Character> CharacterAt(std::string_view text, size_t i) {
-  const uint8_t first = ByteAt(text, i);
-  if (first < 0x80) return Character{first, 1};
-  const size_t bytes = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-  if (first < 0xC0 || first > 0xF4 || i + bytes > text.size()) return std::nullopt;
-  uint32_t code = first & (0xFFU >> (bytes + 1));
-  for (size_t n = 1; n < bytes; ++n) {
-    const uint8_t next = ByteAt(text, i + n);
-    if ((next & 0xC0U) != 0x80U) return std::nullopt;
-    code = code << 6 | (next & 0x3FU);
-  }
-  if (code < kLeast[bytes] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) {
-    return std::nullopt;
-  }
-  return Character{code, bytes};
-}
 
 bool IsControl(uint32_t code) {
   return (code < 0x20 && code != '\t' && code != '\n' && code != '\r') ||
@@ -81,24 +54,24 @@ std::string_view WithoutByteOrderMark(std::string_view text) {
 
 void CheckCharacters(std::string_view text, Diagnostics& diagnostics) {
   for (size_t i = 0; i < text.size();) {
-    const std::optional<Character> character = CharacterAt(text, i);
-    if (!character.has_value()) {
-      return diagnostics.Add(
-          PlaceOf(text, i),
-          fmt::format("byte 0x{:02x} is not UTF-8; save the file as UTF-8", ByteAt(text, i)));
+    const Utf8Character character = FirstCharacter(text.substr(i));
+    if (character.bytes == 0) {
+      return diagnostics.Add(PlaceOf(text, i),
+                             fmt::format("byte 0x{:02x} is not UTF-8; save the file as UTF-8",
+                                         static_cast<unsigned char>(text[i])));
     }
-    if (IsControl(character->code)) {
+    if (IsControl(character.code)) {
       return diagnostics.Add(
           PlaceOf(text, i),
           fmt::format("control character U+{:04X}; remove it (a suite is a text in UTF-8)",
-                      character->code));
+                      character.code));
     }
-    if (character->code == '\r' && (i + 1 == text.size() || text[i + 1] != '\n')) {
+    if (character.code == '\r' && (i + 1 == text.size() || text[i + 1] != '\n')) {
       return diagnostics.Add(PlaceOf(text, i),
                              "a carriage return that ends no line; save the file with lines that "
                              "end in LF, or in CR LF");
     }
-    i += character->bytes;
+    i += character.bytes;
   }
 }
 
