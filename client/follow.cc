@@ -25,16 +25,8 @@ constexpr int kPageSize = 500;
 absl::StatusOr<v1::Job> Follow(CoordinatorLink& link, const std::string& job,
                                const Interrupts& interrupts, const FollowOptions& options,
                                Console& console) {
-  v1::GetJobRequest request;
-  request.set_name(job);
-  v1::Job result;
-  const auto get = [&] {
-    return link.Call([&](grpc::ClientContext* context) {
-      return link.jobs().GetJob(context, request, &result);
-    });
-  };
   // A coordinator that was never there is an error at once, not one to wait for.
-  if (absl::Status status = get(); !status.ok()) return status;
+  if (absl::StatusOr<v1::Job> found = GetJob(link, job); !found.ok()) return found;
   report::Progress progress(console.err, console.err_terminal);
   EventStream events(link, job, options.after_sequence, options.patience);
   bool interrupted = false;
@@ -61,7 +53,16 @@ absl::StatusOr<v1::Job> Follow(CoordinatorLink& link, const std::string& job,
   }
   progress.Finish();
   if (!events.status().ok()) return events.status();
-  if (absl::Status status = get(); !status.ok()) return status;
+  return GetJob(link, job);
+}
+
+absl::StatusOr<v1::Job> GetJob(CoordinatorLink& link, const std::string& job) {
+  v1::GetJobRequest request;
+  request.set_name(job);
+  v1::Job result;
+  const absl::Status status = link.Call(
+      [&](grpc::ClientContext* context) { return link.jobs().GetJob(context, request, &result); });
+  if (!status.ok()) return status;
   return result;
 }
 

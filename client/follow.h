@@ -35,6 +35,8 @@ absl::StatusOr<v1::Job> Follow(CoordinatorLink& link, const std::string& job,
                                const Interrupts& interrupts, const FollowOptions& options,
                                Console& console);
 
+// The job as it is now.
+absl::StatusOr<v1::Job> GetJob(CoordinatorLink& link, const std::string& job);
 // All trials of a job, in the order of the suite.
 absl::StatusOr<std::vector<v1::Trial>> ListTrials(CoordinatorLink& link, const std::string& job);
 

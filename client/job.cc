@@ -73,12 +73,9 @@ class JobVerb : public Verb {
 
   ExitCode Run(Console& console) override {
     CoordinatorLink link(server_);
-    v1::GetJobRequest request;
-    request.set_name(JobName(job_));
-    v1::Job job;
-    const absl::Status status = link.Call(
-        [&](grpc::ClientContext* context) { return link.jobs().GetJob(context, request, &job); });
-    if (!status.ok()) return Fail(console, status);
+    const absl::StatusOr<v1::Job> found = GetJob(link, JobName(job_));
+    if (!found.ok()) return Fail(console, found.status());
+    const v1::Job& job = *found;
     const absl::StatusOr<std::vector<v1::Trial>> trials = ListTrials(link, job.name());
     if (!trials.ok()) return Fail(console, trials.status());
     if (output_ != kTable) {

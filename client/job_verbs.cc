@@ -48,6 +48,16 @@ Argument JobArgument(std::string* job) {
           .check = [job] { return CheckJob(*job); }};
 }
 
+Argument TrialArgument(std::string* trial) {
+  return {.name = "trial",
+          .target = trial,
+          .description = "the trial, as jobs/12/trials/3 or 12/3",
+          .form = Form::kPositional,
+          .required = true,
+          .value = "TRIAL",
+          .check = [trial] { return CheckTrial(*trial); }};
+}
+
 void PrintJobs(const std::vector<v1::Job>& jobs, const std::string& output, Console& console) {
   Listing listing({{.name = "job"},
                    {.name = "suite", .may_shrink = true},

@@ -21,6 +21,8 @@ ExitCode FailSuite(Console& console, const absl::Status& status);
 
 // The job as a positional argument of a verb.
 Argument JobArgument(std::string* job);
+// The positional TRIAL.
+Argument TrialArgument(std::string* trial);
 
 // One row a job.
 void PrintJobs(const std::vector<v1::Job>& jobs, const std::string& output, Console& console);

@@ -53,16 +53,6 @@ absl::StatusOr<int> LargestGang(const suites::SuiteSource& source) {
   return devices;
 }
 
-absl::StatusOr<v1::Job> GetJob(CoordinatorLink& link, const std::string& name) {
-  v1::GetJobRequest get;
-  get.set_name(name);
-  v1::Job job;
-  const absl::Status status = link.Call(
-      [&](grpc::ClientContext* context) { return link.jobs().GetJob(context, get, &job); });
-  if (!status.ok()) return status;
-  return job;
-}
-
 // A run that was stopped at once left its job being cancelled: that ends first.
 absl::StatusOr<v1::Job> WaitForTheCancel(CoordinatorLink& link, const std::string& job,
                                          const Interrupts& interrupts) {

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "client/coordinator_link.h"
+#include "client/job_verbs.h"
 #include "client/resource_names.h"
 #include "client/verb.h"
 #include "client/verbs.h"
@@ -35,13 +36,7 @@ class LogsVerb : public Verb {
     return "lcab-client logs jobs/12/trials/3\nlcab-client logs 12/3 --attempt 1 --rank 0";
   }
   std::vector<Argument> Arguments() override {
-    return {{.name = "trial",
-             .target = &trial_,
-             .description = "the trial, as jobs/12/trials/3 or 12/3",
-             .form = Form::kPositional,
-             .required = true,
-             .value = "TRIAL",
-             .check = [this] { return CheckTrial(trial_); }},
+    return {TrialArgument(&trial_),
             {.name = "attempt",
              .target = &attempt_,
              .description = "which attempt; 0 is the last",

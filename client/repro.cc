@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "client/coordinator_link.h"
 #include "client/interrupts.h"
+#include "client/job_verbs.h"
 #include "client/local_coordinator.h"
 #include "client/local_run.h"
 #include "client/resource_names.h"
@@ -41,13 +42,7 @@ class ReproVerb : public Verb {
   }
   std::vector<Argument> Arguments() override {
     std::vector<Argument> arguments = {
-        {.name = "trial",
-         .target = &trial_,
-         .description = "the trial, as jobs/12/trials/3 or 12/3",
-         .form = Form::kPositional,
-         .required = true,
-         .value = "TRIAL",
-         .check = [this] { return CheckTrial(trial_); }},
+        TrialArgument(&trial_),
         {.name = "from",
          .target = &from_,
          .description = "look in this file in place of asking a coordinator",

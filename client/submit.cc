@@ -41,11 +41,7 @@ class SubmitVerb : public Verb {
              .description = "who submits, for sharing the fleet fairly; empty: you",
              .value = "NAME",
              .environment = "LCAB_SUBMITTER",
-             .check =
-                 [this] {
-                   if (submitter_.empty()) submitter_ = Submitter();
-                   return CheckSubmitter(submitter_);
-                 }},
+             .check = [this] { return CheckSubmitter(WhoSubmits()); }},
             OutputArgument(&output_),
             ServerArgument(&server_)};
   }
@@ -55,7 +51,7 @@ class SubmitVerb : public Verb {
     const absl::StatusOr<suites::SuiteSource> source = suites::LoadSuite(suite_);
     if (!source.ok()) return FailSuite(console, source.status());
     CoordinatorLink link(server_);
-    const absl::StatusOr<v1::Job> job = Submit(link, *source, submitter_);
+    const absl::StatusOr<v1::Job> job = Submit(link, *source, WhoSubmits());
     if (!job.ok()) return FailSuite(console, job.status());
     if (watch_) return WatchJob(link, job->name(), 0, output_, interrupts, console);
     if (output_ != kTable) {
@@ -69,6 +65,8 @@ class SubmitVerb : public Verb {
   }
 
  private:
+  std::string WhoSubmits() const { return submitter_.empty() ? Submitter() : submitter_; }
+
   std::string suite_, submitter_, output_, server_;
   bool watch_ = false;
 };
