@@ -8,7 +8,6 @@
 #include "coordinator/resource_names.h"
 #include "fmt/format.h"
 #include "proto/proto_time.h"
-#include "suites/enum_names.h"
 
 namespace lcab::coordinator {
 namespace {
@@ -39,6 +38,9 @@ void AppendEvent(Connection& db, int64_t job, const TrialRow* trial, std::string
     trial_id = trial->id;
     event.set_trial(TrialName(trial->job, trial->number));
     event.set_trial_state(ForApi(trial->state));
+    if (event.trial_state() == v1::TRIAL_STATE_DONE) {
+      event.mutable_result()->set_outcome(trial->outcome);
+    }
   }
   event.set_message(std::string(message));
   const std::string bytes = event.SerializeAsString();
@@ -57,10 +59,11 @@ std::vector<v1::JobEvent> LoadEvents(Connection& db, int64_t job, int64_t sequen
     if (rows.IsNull(1)) continue;
     *event.mutable_spec() = LoadSpec(db, rows.Int(1));
     if (event.trial_state() != v1::TRIAL_STATE_DONE) continue;
-    // The result that there is now may be that of a later end: the message begins with the outcome
-    // that this one had.
+    const v1::Outcome outcome = event.result().outcome();
+    event.clear_result();
+    // The result that there is now may be that of a later end, with another outcome.
     if (auto result = LoadResult(db, rows.Int(1));
-        result.has_value() && event.message().starts_with(suites::Name(result->outcome()))) {
+        result.has_value() && result->outcome() == outcome) {
       *event.mutable_result() = *std::move(result);
     }
   }

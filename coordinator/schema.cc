@@ -168,7 +168,7 @@ CREATE TABLE events (
   job_id INTEGER NOT NULL REFERENCES jobs(id),
   sequence INTEGER NOT NULL,
   trial_id INTEGER,
-  event BLOB NOT NULL,                      -- JobEvent without spec and result
+  event BLOB NOT NULL,                      -- JobEvent without spec; of the result, the outcome
   PRIMARY KEY (job_id, sequence)
 ) STRICT, WITHOUT ROWID;
 
