@@ -245,6 +245,9 @@ TEST(Recovery, ABusyWorkerIsNotLostAndAnAbsentCoordinatorLosesNoResult) {
   }
   const std::string job = fleet.Submit(SlowTrials(1, 30.0 * FullTimes()));
   fleet.WaitForEvent(job, [](const v1::JobEvent& event) { return event.samples() >= 1; });
+  // Three times as long as a worker may be silent. One that is lost would have lost its trial.
+  Eventually(
+      [until = absl::Now() + FullTimes() * absl::Seconds(4.5)] { return absl::Now() >= until; });
   EXPECT_EQ(fleet.GetJob(job).counts().running(), 1);
   fleet.KillCoordinator();
   Eventually(

@@ -17,6 +17,7 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/cpu/cpu_cases_for_test.h"
 #include "kernels/cpu/tiled_kernel.h"
 #include "kernels/cpu/tiled_simd.h"
 #include "kernels/testing/kernel_run.h"
@@ -25,23 +26,6 @@ namespace lcab {
 namespace {
 
 using ::testing::HasSubstr;
-
-// fp32 sums of some hundred terms; a lost key among 500 is 400 times as much.
-constexpr double kTolerance = 5e-6;
-// One rounding to bf16 of each output, 2^-8 of it, in units of its row.
-constexpr double kBFloat16Tolerance = 4e-3;
-
-Problem MakeProblem(Mask mask, int64_t q_heads, int64_t kv_heads, int64_t qk_head_dim,
-                    int64_t v_head_dim, DType dtype = DType::kFloat32) {
-  Problem problem;
-  problem.q_heads = q_heads;
-  problem.kv_heads = kv_heads;
-  problem.qk_head_dim = qk_head_dim;
-  problem.v_head_dim = v_head_dim;
-  problem.dtype = dtype;
-  problem.mask = std::make_shared<const Mask>(std::move(mask));
-  return problem;
-}
 
 Mask NamedMask(const std::string& name, int64_t tokens, int64_t kv_heads = 1) {
   Options options;
