@@ -242,45 +242,49 @@ double Rounding::DQ(int64_t head, int64_t row, const RowState& state,
                 std::abs(scale_) * underflow);
 }
 
-double Rounding::DK(int64_t key, std::span<const RowState> states,
-                    std::span<const double> exact) const {
+template <typename Visit>
+Rounding::Terms Rounding::OverRows(int64_t key, std::span<const RowState> states,
+                                   const Visit& visit) const {
   std::vector<Interval> rows;
   inputs_.problem.mask->ColumnRows(0, key, &rows);
-  double error2 = 0, squares = 0, underflow = 0;
-  int64_t count = 0;
+  Terms terms;
   for (int64_t head = 0; head < heads_; ++head) {
-    count += ForEachToken(rows, [&](int64_t row) {
-      const RowState& state = states[static_cast<size_t>(head * inputs_.problem.q_tokens() + row)];
-      const Pair pair = PairOf(head, row, key, state);
-      const double q2 = SquaredNorm(Q(head, row), qk_dim_);
-      error2 += (pair.ds_error2 + Square(pair.p * pair.slope * state.delta_error)) * q2;
-      squares += Square(pair.ds) * q2;
-      underflow += std::sqrt(q2);
+    terms.count += ForEachToken(rows, [&](int64_t row) {
+      visit(head, row, states[static_cast<size_t>(head * inputs_.problem.q_tokens() + row)],
+            &terms);
     });
   }
-  if (count == 0) return 0;
-  return Finish(Square(scale_) * error2, static_cast<double>(count), Square(scale_) * squares,
-                exact, std::abs(scale_) * underflow);
+  return terms;
+}
+
+double Rounding::DK(int64_t key, std::span<const RowState> states,
+                    std::span<const double> exact) const {
+  const Terms terms =
+      OverRows(key, states, [&](int64_t head, int64_t row, const RowState& state, Terms* sums) {
+        const Pair pair = PairOf(head, row, key, state);
+        const double q2 = SquaredNorm(Q(head, row), qk_dim_);
+        sums->error2 += (pair.ds_error2 + Square(pair.p * pair.slope * state.delta_error)) * q2;
+        sums->squares += Square(pair.ds) * q2;
+        sums->underflow += std::sqrt(q2);
+      });
+  if (terms.count == 0) return 0;
+  return Finish(Square(scale_) * terms.error2, static_cast<double>(terms.count),
+                Square(scale_) * terms.squares, exact, std::abs(scale_) * terms.underflow);
 }
 
 double Rounding::DV(int64_t key, std::span<const RowState> states,
                     std::span<const double> exact) const {
-  std::vector<Interval> rows;
-  inputs_.problem.mask->ColumnRows(0, key, &rows);
-  double error2 = 0, squares = 0, underflow = 0;
-  int64_t count = 0;
-  for (int64_t head = 0; head < heads_; ++head) {
-    count += ForEachToken(rows, [&](int64_t row) {
-      const RowState& state = states[static_cast<size_t>(head * inputs_.problem.q_tokens() + row)];
-      const Pair pair = WeightOf(head, row, key, state);
-      const double dout2 = SquaredNorm(DOut(head, row), v_dim_);
-      error2 += (Square(pair.p_error) + Square(half_dtype_ * pair.p)) * dout2;
-      squares += Square(pair.p) * dout2;
-      underflow += std::sqrt(dout2);
-    });
-  }
-  if (count == 0) return 0;
-  return Finish(error2, static_cast<double>(count), squares, exact, underflow);
+  const Terms terms =
+      OverRows(key, states, [&](int64_t head, int64_t row, const RowState& state, Terms* sums) {
+        const Pair pair = WeightOf(head, row, key, state);
+        const double dout2 = SquaredNorm(DOut(head, row), v_dim_);
+        sums->error2 += (Square(pair.p_error) + Square(half_dtype_ * pair.p)) * dout2;
+        sums->squares += Square(pair.p) * dout2;
+        sums->underflow += std::sqrt(dout2);
+      });
+  if (terms.count == 0) return 0;
+  return Finish(terms.error2, static_cast<double>(terms.count), terms.squares, exact,
+                terms.underflow);
 }
 
 // What the sum itself and the rounding of the result add. Each of n additions rounds a partial sum

@@ -59,6 +59,16 @@ class Rounding {
     double ds = 0, ds_error2 = 0;  // without what delta's error does
     double slope = 1;
   };
+  // What the rows that see a key add up to: how many, the squared error that their own errors make,
+  // the squares of what is added, and their norms.
+  struct Terms {
+    int64_t count = 0;
+    double error2 = 0, squares = 0, underflow = 0;
+  };
+  // `visit(head, row, state, &terms)` adds one row's.
+  template <typename Visit>
+  Terms OverRows(int64_t key, std::span<const RowState> states, const Visit& visit) const;
+
   const float* Q(int64_t head, int64_t row) const;
   const float* DOut(int64_t head, int64_t row) const;
   const float* K(int64_t key) const { return inputs_.k.data() + key * qk_dim_; }

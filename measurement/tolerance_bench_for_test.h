@@ -1,5 +1,5 @@
-// For tests of tolerances: a problem's truths, and how near to what is allowed a kernel or an
-// emulation of one comes.
+// For tests of tolerances and lcab-tolerance-report: a problem's truths, how near to what is
+// allowed a kernel or an emulation of one comes, and how small a fault is found.
 
 #ifndef LCAB_MEASUREMENT_TOLERANCE_BENCH_FOR_TEST_H_
 #define LCAB_MEASUREMENT_TOLERANCE_BENCH_FOR_TEST_H_
@@ -14,13 +14,17 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "attention/mask.h"
+#include "attention/masks.h"
 #include "attention/reference.h"
 #include "device/device.h"
 #include "gtest/gtest.h"
 #include "measurement/head_inputs.h"
 #include "measurement/one_rank_for_test.h"
+#include "measurement/rounding.h"
 #include "measurement/row_selection.h"
 #include "measurement/truth.h"
 
@@ -152,6 +156,74 @@ class Bench {
   std::map<Pass, RowSelection> selections_;
   std::map<Pass, std::vector<TruthRow>> truths_;
 };
+
+// Every named mask, with parameters that fit a few hundred tokens.
+inline std::vector<std::pair<std::string, Options>> Masks() {
+  std::vector<std::pair<std::string, Options>> masks;
+  for (const MaskType& type : MaskTypes()) {
+    if (type.name == "slices") continue;  // made of the kinds of the others
+    Options options;
+    for (const Parameter& parameter : type.parameters) {
+      if (parameter.name == "window") options["window"] = Value{int64_t{50}};
+      if (parameter.name == "block") options["block"] = Value{int64_t{64}};
+      if (parameter.name == "lengths") {
+        options["lengths"] = Value{Value::List{Value{int64_t{100}}, Value{int64_t{7}},
+                                               Value{int64_t{150}}, Value{int64_t{1}}}};
+      }
+    }
+    masks.emplace_back(type.name, options);
+  }
+  return masks;
+}
+
+struct Good {
+  std::string what;
+  Ratios ratios;
+};
+
+// Both CPU kernels and the emulation.
+inline std::vector<Good> RunGood(const Problem& problem, uint64_t seed, Distribution distribution) {
+  Bench bench(problem, seed, distribution);
+  return {{"cpu_tiled", bench.OfKernel("cpu_tiled")},
+          {"cpu_reference", bench.OfKernel("cpu_reference")},
+          {"emulation", bench.OfEmulation(problem)}};
+}
+
+inline Mask Slices(int64_t q_tokens, int64_t k_tokens, const std::vector<Slice>& slices) {
+  return Mask::FromSlices(q_tokens, k_tokens, slices).value();
+}
+
+// Of a row of so many keys, all of normal inputs: the share of keys that cannot be left out without
+// being found, and the relative error that is allowed.
+struct Reach {
+  double found = 0, allowed = 0;
+};
+inline Reach ReachOf(int64_t keys, DType dtype) {
+  Problem problem = MakeProblem({"full", {}, 1, 1, 1, 64, 64, dtype});
+  problem.mask = std::make_shared<const Mask>(Slices(1, keys, {{0, 1, 0, keys, SliceKind::kFull}}));
+  const HeadInputs inputs = MakeHeadInputs(
+      problem, Pass::kForward, SourceFor(problem, 7, Distribution::kNormal), 0, RunHere);
+  const Reference exact(inputs.problem, {inputs.q, inputs.k, inputs.v, {}, {}}, Precision::kExact);
+  const Reference::OutRow out = exact.Out(0, 0);
+  const double allowed = kSlack * Rounding(inputs).Out(0, 0, out).out;
+  double norm2 = 0;
+  for (const double value : out.out) norm2 += value * value;
+  int64_t found = 0;
+  for (int64_t key = 0; key < keys; ++key) {
+    double score = 0, apart2 = 0;
+    for (size_t d = 0; d < 64; ++d) {
+      const size_t place = static_cast<size_t>(key) * 64 + d;
+      score += static_cast<double>(inputs.q[d]) * inputs.k[place];
+      apart2 += (inputs.v[place] - out.out[d]) * (inputs.v[place] - out.out[d]);
+    }
+    const double p = std::exp(problem.Scale() * score - out.lse);
+    if (p / (1 - p) * std::sqrt(apart2) > allowed) ++found;
+  }
+  return {static_cast<double>(found) / static_cast<double>(keys), allowed / std::sqrt(norm2)};
+}
+
+inline constexpr int64_t kDims[] = {16, 64, 128, 256};
+inline constexpr DType kDTypes[] = {DType::kFloat32, DType::kBFloat16};
 
 }  // namespace lcab::measurement
 

@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
-#include <iostream>
 #include <map>
 #include <memory>
 #include <string>
@@ -24,45 +22,9 @@
 namespace lcab::measurement {
 namespace {
 
-// Every named mask, with parameters that fit a few hundred tokens.
-std::vector<std::pair<std::string, Options>> Masks() {
-  std::vector<std::pair<std::string, Options>> masks;
-  for (const MaskType& type : MaskTypes()) {
-    if (type.name == "slices") continue;  // made of the kinds of the others
-    Options options;
-    for (const Parameter& parameter : type.parameters) {
-      if (parameter.name == "window") options["window"] = Value{int64_t{50}};
-      if (parameter.name == "block") options["block"] = Value{int64_t{64}};
-      if (parameter.name == "lengths") {
-        options["lengths"] = Value{Value::List{Value{int64_t{100}}, Value{int64_t{7}},
-                                               Value{int64_t{150}}, Value{int64_t{1}}}};
-      }
-    }
-    masks.emplace_back(type.name, options);
-  }
-  return masks;
-}
-
-struct Good {
-  std::string what;
-  Ratios ratios;
-};
-
-// Both CPU kernels and the emulation.
-std::vector<Good> RunGood(const Problem& problem, uint64_t seed, Distribution distribution) {
-  Bench bench(problem, seed, distribution);
-  return {{"cpu_tiled", bench.OfKernel("cpu_tiled")},
-          {"cpu_reference", bench.OfKernel("cpu_reference")},
-          {"emulation", bench.OfEmulation(problem)}};
-}
-
 Problem WithMask(Problem problem, Mask mask) {
   problem.mask = std::make_shared<const Mask>(std::move(mask));
   return problem;
-}
-
-Mask Slices(int64_t q_tokens, int64_t k_tokens, const std::vector<Slice>& slices) {
-  return Mask::FromSlices(q_tokens, k_tokens, slices).value();
 }
 
 // Out of a row of an fp32 kernel whose running sums are kept in bf16.
@@ -91,16 +53,13 @@ std::vector<double> OutSummedInBFloat16(const Problem& problem, const HeadInputs
 
 // Of what is allowed: what good kernels use at most.
 constexpr double kMargin = 0.9;
-constexpr int64_t kDims[] = {16, 64, 128, 256};
-constexpr DType kDTypes[] = {DType::kFloat32, DType::kBFloat16};
-
 TEST(ToleranceTest, GoodKernelsStayBelowNineTenthsOnEveryMaskAndHeadDim) {
   for (const DType dtype : kDTypes) {
     uint64_t seed = 0;
     for (const int64_t dim : kDims) {
       for (const auto& [mask, options] : Masks()) {
         ++seed;
-        // Large rows are in the long version below.
+        // Large rows are in lcab-tolerance-report's.
         const Problem problem = MakeProblem({mask, options, 258, 2, 1, dim, dim, dtype});
         const Ratios ratios =
             Bench(problem, seed, Distribution::kHeavyTailed).OfKernel("cpu_tiled");
@@ -237,82 +196,9 @@ TEST(ToleranceTest, AnLseInBFloat16OrWithoutItsMaximumIsFound) {
   }
 }
 
-// Of a row of so many keys, all of normal inputs: the share of keys that cannot be left out without
-// being found, and the relative error that is allowed.
-struct Reach {
-  double found = 0, allowed = 0;
-};
-Reach ReachOf(int64_t keys, DType dtype) {
-  Problem problem = MakeProblem({"full", {}, 1, 1, 1, 64, 64, dtype});
-  problem.mask = std::make_shared<const Mask>(Slices(1, keys, {{0, 1, 0, keys, SliceKind::kFull}}));
-  const HeadInputs inputs = MakeHeadInputs(
-      problem, Pass::kForward, SourceFor(problem, 7, Distribution::kNormal), 0, RunHere);
-  const Reference exact(inputs.problem, {inputs.q, inputs.k, inputs.v, {}, {}}, Precision::kExact);
-  const Reference::OutRow out = exact.Out(0, 0);
-  const double allowed = kSlack * Rounding(inputs).Out(0, 0, out).out;
-  double norm2 = 0;
-  for (const double value : out.out) norm2 += value * value;
-  int64_t found = 0;
-  for (int64_t key = 0; key < keys; ++key) {
-    double score = 0, apart2 = 0;
-    for (size_t d = 0; d < 64; ++d) {
-      const size_t place = static_cast<size_t>(key) * 64 + d;
-      score += static_cast<double>(inputs.q[d]) * inputs.k[place];
-      apart2 += (inputs.v[place] - out.out[d]) * (inputs.v[place] - out.out[d]);
-    }
-    const double p = std::exp(problem.Scale() * score - out.lse);
-    if (p / (1 - p) * std::sqrt(apart2) > allowed) ++found;
-  }
-  return {static_cast<double>(found) / static_cast<double>(keys), allowed / std::sqrt(norm2)};
-}
-
 TEST(ToleranceTest, OneLostKeyOfAThousandIsFoundInFp32AndMostOfThemInBFloat16) {
   EXPECT_EQ(ReachOf(1'000, DType::kFloat32).found, 1);
   EXPECT_GT(ReachOf(1'000, DType::kBFloat16).found, 0.5);
-}
-
-// Checks nothing: prints a table of docs/measurements/verification-long.md.
-TEST(ToleranceTest, DISABLED_TheSmallestFaultThatIsFound) {
-  std::cout << "| keys of the row | dtype | allowed error of out | keys whose loss is found |\n";
-  for (const DType dtype : kDTypes) {
-    for (const int64_t keys : {64, 256, 1'024, 4'096, 16'384, 65'536, 1 << 20}) {
-      const Reach reach = ReachOf(keys, dtype);
-      std::cout << fmt::format("| {} | {} | {:.2g} | {:.1f}% |\n", keys, Name(dtype), reach.allowed,
-                               100 * reach.found);
-    }
-  }
-}
-
-// Long: all masks, head dims and distributions, prints the table of docs/measurements.
-TEST(ToleranceTest, DISABLED_GoodKernelsOnEveryMaskHeadDimAndDistribution) {
-  const char* const given = std::getenv("LCAB_TEST_SEEDS");
-  const auto seeds = given == nullptr ? uint64_t{4} : static_cast<uint64_t>(std::atoi(given));
-  std::cout << "| dtype | head dim | inputs | cpu_tiled | cpu_reference | emulation |\n";
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    for (const int64_t dim : {16, 64, 128, 256}) {
-      for (const Distribution distribution :
-           {Distribution::kNormal, Distribution::kHeavyTailed, Distribution::kLargeRows,
-            Distribution::kCorrelated}) {
-        std::map<std::string, Ratios> worst;
-        for (const auto& [mask, options] : Masks()) {
-          for (uint64_t seed = 1; seed <= seeds; ++seed) {
-            for (const Good& good :
-                 RunGood(MakeProblem({mask, options, 258, 2, 1, dim, dim, dtype}), seed,
-                         distribution)) {
-              if (Worst(good.ratios) >= 1) {
-                ADD_FAILURE() << good.what << " " << mask << " seed " << seed << Text(good.ratios);
-              }
-              Raise(&worst[good.what], good.ratios);
-            }
-          }
-        }
-        std::cout << fmt::format("| {} | {} | {} |{} |{} |{} |\n", Name(dtype), dim,
-                                 Name(distribution), Text(worst["cpu_tiled"]),
-                                 Text(worst["cpu_reference"]), Text(worst["emulation"]))
-                  << std::flush;
-      }
-    }
-  }
 }
 
 }  // namespace
