@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,8 +18,10 @@
 #include <variant>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/time/time.h"
 #include "attention/parameters.h"
 #include "client/config.h"
@@ -46,6 +49,19 @@ CLI::Option* AddDuration(CLI::App& app, const std::string& spelling, absl::Durat
       });
 }
 
+CLI::Option* AddInteger(CLI::App& app, const std::string& spelling,
+                        std::function<void(int64_t)> set) {
+  return app.add_option_function<std::string>(
+      spelling, [set = std::move(set), spelling](const std::string& text) {
+        int64_t value = 0;
+        if (!absl::SimpleAtoi(text, &value)) {
+          throw CLI::ValidationError(spelling,
+                                     fmt::format("{} is not a whole number", suites::Quote(text)));
+        }
+        set(value);
+      });
+}
+
 CLI::Option* Add(CLI::App& app, const Argument& argument) {
   const bool positional = argument.form == Form::kPositional;
   const std::string spelling = positional ? argument.name : "--" + argument.name;
@@ -60,15 +76,21 @@ CLI::Option* Add(CLI::App& app, const Argument& argument) {
           return app.add_option_function<std::string>(
               spelling, [target](const std::string& text) { *target = text; });
         } else if constexpr (std::is_same_v<T, std::optional<int64_t>>) {
-          return app.add_option_function<int64_t>(spelling,
-                                                  [target](int64_t value) { *target = value; });
+          return AddInteger(app, spelling, [target](int64_t value) { *target = value; });
+        } else if constexpr (std::is_same_v<T, int64_t>) {
+          return AddInteger(app, spelling, [target](int64_t value) { *target = value; });
         } else {
           return app.add_option(spelling, *target);
         }
       },
       argument.target);
   if (argument.required) option->required();
-  if (!argument.choices.empty()) option->check(CLI::IsMember(argument.choices));
+  if (!argument.choices.empty()) {
+    option->check([choices = argument.choices](const std::string& text) {
+      return absl::c_linear_search(choices, text) ? std::string()
+                                                  : suites::UnknownName("choice", text, choices);
+    });
+  }
   if (!argument.environment.empty()) option->envname(argument.environment);
   return option;
 }

@@ -162,8 +162,10 @@ TEST_F(CommandLineTest, AConfigurationThatIsWrongIsRefusedAtItsPlace) {
 TEST_F(CommandLineTest, WhatIsWrongWithTheWordsIsSaidAndNothingRuns) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"echo"}, "job"},
-      {{"echo", "j", "--count", "many"}, "count"},
-      {{"echo", "j", "--color", "blue"}, "color"},
+      {{"echo", "j", "--count", "many"}, "--count: 'many' is not a whole number"},
+      {{"echo", "j", "--limit", "0x"}, "--limit: '0x' is not a whole number"},
+      {{"echo", "j", "--color", "blue"}, "--color: unknown choice 'blue'; known: red, green"},
+      {{"echo", "j", "--color", "gren"}, "unknown choice 'gren'; did you mean 'green'?"},
       {{"echo", "j", "--timeout", "5"}, "'5' is not a duration; write 500ms, 30s or 5m"},
       {{"echo", "j", "--sever", "x"}, "Did you mean '--server'?"},
       {{"--color"}, "a verb comes first, before options such as '--color'"},
