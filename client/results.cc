@@ -70,18 +70,18 @@ class ResultsVerb : public Verb {
          .target = &ranks_,
          .description = "only on this many ranks",
          .value = "N",
-         .minimum = 0,
+         .minimum = 1,
          .maximum = std::numeric_limits<int32_t>::max()},
         {.name = "seq-len",
          .target = &seq_len_,
          .description = "only of this many query tokens",
          .value = "N",
-         .minimum = 0},
+         .minimum = 1},
         {.name = "limit",
          .target = &limit_,
          .description = "at most this many rows",
          .value = "N",
-         .minimum = 0},
+         .minimum = 1},
         {.name = "db",
          .target = &db_,
          .description = "read this file in place of asking a coordinator",
@@ -122,8 +122,8 @@ class ResultsVerb : public Verb {
     filter.set_strategy(strategy_);
     filter.set_pass(suites::ParseName<v1::Pass>(pass_).value_or(v1::PASS_UNSPECIFIED));
     filter.set_outcome(suites::ParseName<v1::Outcome>(outcome_).value_or(v1::OUTCOME_UNSPECIFIED));
-    filter.set_ranks(static_cast<int32_t>(ranks_));
-    filter.set_seq_len(seq_len_);
+    filter.set_ranks(static_cast<int32_t>(ranks_.value_or(0)));
+    filter.set_seq_len(seq_len_.value_or(0));
     return filter;
   }
 
@@ -137,7 +137,7 @@ class ResultsVerb : public Verb {
           v1::ExportedResult result;
           while (!enough && reader->Read(&result)) {
             if (result.has_trial()) trials->push_back(std::move(*result.mutable_trial()));
-            enough = limit_ > 0 && static_cast<int64_t>(trials->size()) >= limit_;
+            enough = limit_.has_value() && static_cast<int64_t>(trials->size()) >= *limit_;
           }
           if (enough) context->TryCancel();
           return reader->Finish();
@@ -147,9 +147,7 @@ class ResultsVerb : public Verb {
   }
 
   std::string job_, kernel_, mask_, strategy_, pass_, outcome_, db_, output_, server_;
-  int64_t ranks_ = 0;
-  int64_t seq_len_ = 0;
-  int64_t limit_ = 0;
+  std::optional<int64_t> ranks_, seq_len_, limit_;
 };
 
 }  // namespace
