@@ -80,7 +80,8 @@ absl::StatusOr<int64_t> SubmitJob(Step& step, const v1::SubmitJobRequest& reques
   for (const v1::CohortSpec& cohort : expansion.cohorts) trials += cohort.trials_size();
   const int64_t job = InsertJob(step.db, request, expansion.suite_name, trials, step.now);
   AppendEvent(step.db, job, nullptr,
-              fmt::format("submitted: {} trials in {} cohorts", trials, expansion.cohorts.size()),
+              fmt::format("submitted: {} trial{} in {} cohort{}", trials, trials == 1 ? "" : "s",
+                          expansion.cohorts.size(), expansion.cohorts.size() == 1 ? "" : "s"),
               step.now);
   int64_t number = 0;
   for (const v1::CohortSpec& cohort : expansion.cohorts) {
