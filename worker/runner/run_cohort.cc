@@ -21,6 +21,7 @@
 #include "measurement/votes.h"
 #include "proto/proto_time.h"
 #include "suites/conversion.h"
+#include "suites/trial_key.h"
 #include "worker/runner/process_limits.h"
 #include "worker/runner/test_hooks.h"
 #include "worker/runner/trial_run.h"
@@ -197,8 +198,10 @@ class CohortRun {
   }
 
   absl::StatusOr<TruthStore*> TruthsOf(const v1::TrialSpec& spec) {
+    // All ranks must count the same problems; the bytes of a message do not tell, since the order
+    // of a mask's parameters in them differs from one copy to the next.
     const std::string key =
-        fmt::format("{}\n{}", spec.measure().inputs(), spec.problem().SerializeAsString());
+        fmt::format("{}\n{}", spec.measure().inputs(), suites::ProblemKey(spec.problem()));
     if (const auto found = truths_.find(key); found != truths_.end()) return found->second.get();
     const absl::StatusOr<Problem> problem = suites::MakeProblem(spec.problem());
     if (!problem.ok()) return problem.status();

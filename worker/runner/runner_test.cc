@@ -148,6 +148,25 @@ TEST(RunnerTest, RowsThatSeeNothingAreRightInBothPasses) {  // Case N1
   }
 }
 
+// Copies of a message hold its parameters in any order, which must not make another problem of it
+// on one rank than on the next: they would wait for each other's part of the reference.
+TEST(RunnerTest, RanksAgreeOnTheProblemThatTrialsShareWhateverTheOrderOfItsParameters) {
+  FakeWorker worker(2, FakeWorker::Kind::kThreads);
+  std::vector<v1::TrialSpec> trials(8, MakeTrial(2, 100, v1::PASS_FORWARD));
+  for (v1::TrialSpec& trial : trials) {
+    v1::Component& mask = *trial.mutable_problem()->mutable_mask();
+    mask.set_name("block_sparse_variable");
+    (*mask.mutable_options())["average_block"].set_integer_value(16);
+    (*mask.mutable_options())["min_block"].set_integer_value(4);
+    (*mask.mutable_options())["keep"].set_real_value(0.5);
+  }
+  const CohortOutcome outcome = worker.Run(CohortOf(trials));
+  ASSERT_EQ(outcome.results.size(), trials.size());
+  for (const auto& [trial, result] : outcome.results) {
+    EXPECT_EQ(result.outcome(), v1::OUTCOME_OK) << result.reason();
+  }
+}
+
 // --- Trials that do not work out ---
 
 TEST(RunnerTest, UnsupportedTrialsSayWhyAndTheOthersGoOn) {
