@@ -349,7 +349,7 @@ TEST_F(ClientTest, WhatIsNoAddressNameOrNumberIsRefusedBeforeAnybodyIsAsked) {
            {{"repro", "x"}, "is no trial"},
            {{"drain", "a b"}, "is no worker"},
            {{"results", "--job", "x"}, "is no job"},
-           {{"results", "--limit", "-1"}, "--limit is -1; it must be 0 or more"},
+           {{"results", "--limit", "-1"}, "--limit is -1; it must be 1 or more"},
            {{"results", "--ranks", "-1"}, "--ranks is -1"},
            {{"results", "--ranks", "4294967297"}, "--ranks is 4294967297"},
            {{"results", "--seq-len", "-5"}, "--seq-len is -5"},
