@@ -19,6 +19,30 @@ namespace {
 // How soon a signal or a passing second shows.
 constexpr absl::Duration kTurn = absl::Milliseconds(100);
 constexpr int kPageSize = 500;
+// How long nothing happens before the coordinator is asked why, and between such questions.
+constexpr absl::Duration kQuiet = absl::Seconds(2);
+// How long such a question may keep the progress and a signal waiting.
+constexpr absl::Duration kAnswer = absl::Seconds(1);
+
+// Says why nothing of a job runs, once for each reason: its events tell only of what happens.
+class WaitingNotes {
+ public:
+  void Happened() { ask_at_ = absl::Now() + kQuiet; }
+  void Ask(CoordinatorLink& link, const std::string& job, report::Progress& progress) {
+    if (absl::Now() < ask_at_) return;
+    const absl::StatusOr<v1::Job> found = GetJob(link, job, kAnswer);
+    ask_at_ = absl::Now() + kQuiet;
+    // That the coordinator does not answer is told by the stream of events.
+    if (!found.ok() || found->counts().running() > 0) return;
+    if (found->waiting_reason().empty() || found->waiting_reason() == told_) return;
+    told_ = found->waiting_reason();
+    progress.Note(fmt::format("{} waits: {}", job, told_));
+  }
+
+ private:
+  absl::Time ask_at_ = absl::Now() + kQuiet;
+  std::string told_;
+};
 
 }  // namespace
 
@@ -29,13 +53,16 @@ absl::StatusOr<v1::Job> Follow(CoordinatorLink& link, const std::string& job,
   if (absl::StatusOr<v1::Job> found = GetJob(link, job); !found.ok()) return found;
   report::Progress progress(console.err, console.err_terminal);
   EventStream events(link, job, options.after_sequence, options.patience);
+  WaitingNotes waiting;
   bool interrupted = false;
   bool was_away = false;
   while (!events.over()) {
     if (std::optional<v1::JobEvent> event = events.Next(kTurn); event.has_value()) {
       progress.Show(*event, absl::Now());
+      waiting.Happened();
     } else {
       progress.Tick(absl::Now());
+      if (!events.away()) waiting.Ask(link, job, progress);
     }
     if (const bool away = events.away(); away != was_away) {
       progress.Note(
@@ -56,12 +83,14 @@ absl::StatusOr<v1::Job> Follow(CoordinatorLink& link, const std::string& job,
   return GetJob(link, job);
 }
 
-absl::StatusOr<v1::Job> GetJob(CoordinatorLink& link, const std::string& job) {
+absl::StatusOr<v1::Job> GetJob(CoordinatorLink& link, const std::string& job,
+                               absl::Duration timeout) {
   v1::GetJobRequest request;
   request.set_name(job);
   v1::Job result;
   const absl::Status status = link.Call(
-      [&](grpc::ClientContext* context) { return link.jobs().GetJob(context, request, &result); });
+      [&](grpc::ClientContext* context) { return link.jobs().GetJob(context, request, &result); },
+      timeout);
   if (!status.ok()) return status;
   return result;
 }

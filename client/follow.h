@@ -29,14 +29,15 @@ struct FollowOptions {
   std::function<absl::Status()> check;
 };
 
-// Shows progress on standard error until the job ends, and returns it as it is then. Cancelled when
-// `on_interrupt` said so.
+// Shows progress on standard error until the job ends, and why nothing runs while nothing does.
+// Returns the job as it is then. Cancelled when `on_interrupt` said so.
 absl::StatusOr<v1::Job> Follow(CoordinatorLink& link, const std::string& job,
                                const Interrupts& interrupts, const FollowOptions& options,
                                Console& console);
 
 // The job as it is now.
-absl::StatusOr<v1::Job> GetJob(CoordinatorLink& link, const std::string& job);
+absl::StatusOr<v1::Job> GetJob(CoordinatorLink& link, const std::string& job,
+                               absl::Duration timeout = absl::Seconds(30));
 // All trials of a job, in the order of the suite.
 absl::StatusOr<std::vector<v1::Trial>> ListTrials(CoordinatorLink& link, const std::string& job);
 

@@ -240,7 +240,12 @@ TEST_F(ClientTest, AJobIsSubmittedWatchedAndToldOverAServer) {
   EXPECT_TRUE(Eventually([&] {
     return client({"job", "2"}).out.find("drain") != std::string::npos;
   }));
+  auto watch = fleet_.StartClient({"watch", "2", "--server", fleet_.address()}, "watch.out");
+  EXPECT_TRUE(Eventually(
+      [&] { return fleet_.Read("watch.out").find("jobs/2 waits: ") != std::string::npos; }));
+  EXPECT_THAT(fleet_.Read("watch.out"), HasSubstr("drain"));
   EXPECT_EQ(client({"cancel", "2"}).code, 0);
+  EXPECT_EQ(CodeOf(*watch), 7);
   EXPECT_EQ(client({"watch", "2"}).code, 7);
   EXPECT_EQ(client({"drain", "w1", "--undo"}).code, 0);
   EXPECT_EQ(client({"retry", "2", "--watch"}).code, 0);
