@@ -27,6 +27,7 @@
 #include "client/config.h"
 #include "client/help.h"
 #include "suites/diagnostics.h"
+#include "suites/scalars.h"
 
 namespace lcab::client {
 namespace {
@@ -54,7 +55,10 @@ CLI::Option* AddInteger(CLI::App& app, const std::string& spelling,
   return app.add_option_function<std::string>(
       spelling, [set = std::move(set), spelling](const std::string& text) {
         int64_t value = 0;
-        if (!absl::SimpleAtoi(text, &value)) {
+        // Tables print 4K tokens and suites take them so.
+        if (const std::optional<int64_t> size = suites::ParseSize(text); size.has_value()) {
+          value = *size;
+        } else if (!absl::SimpleAtoi(text, &value)) {
           throw CLI::ValidationError(spelling,
                                      fmt::format("{} is not a whole number", suites::Quote(text)));
         }

@@ -159,6 +159,12 @@ TEST_F(CommandLineTest, AConfigurationThatIsWrongIsRefusedAtItsPlace) {
   EXPECT_THAT(Echo({"echo", "j"}).err, HasSubstr("which LCAB_CONFIG names"));
 }
 
+TEST_F(CommandLineTest, IntegersTakeTheUnitsThatTablesPrint) {
+  Echo({"echo", "j", "--count", "4K", "--limit", "2G"});
+  EXPECT_EQ(given_.count, 4096);
+  EXPECT_EQ(given_.limit, int64_t{2} << 30);
+}
+
 TEST_F(CommandLineTest, WhatIsWrongWithTheWordsIsSaidAndNothingRuns) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"echo"}, "job"},

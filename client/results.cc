@@ -74,7 +74,7 @@ class ResultsVerb : public Verb {
          .maximum = std::numeric_limits<int32_t>::max()},
         {.name = "seq-len",
          .target = &seq_len_,
-         .description = "only of this many query tokens",
+         .description = "only of this many query tokens, as 4096 or 4K",
          .value = "N",
          .minimum = 1},
         {.name = "limit",
