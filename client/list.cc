@@ -35,10 +35,10 @@ struct Entry {
 std::string Range(const Parameter& parameter) {
   if (!parameter.choices.empty()) return fmt::format("{}", fmt::join(parameter.choices, "|"));
   if (parameter.minimum && parameter.maximum) {
-    return fmt::format("{:g} to {:g}", *parameter.minimum, *parameter.maximum);
+    return fmt::format("{} to {}", *parameter.minimum, *parameter.maximum);
   }
-  if (parameter.minimum) return fmt::format("{:g} or more", *parameter.minimum);
-  if (parameter.maximum) return fmt::format("{:g} or less", *parameter.maximum);
+  if (parameter.minimum) return fmt::format("{} or more", *parameter.minimum);
+  if (parameter.maximum) return fmt::format("{} or less", *parameter.maximum);
   return {};
 }
 

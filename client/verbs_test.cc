@@ -113,6 +113,11 @@ TEST(ListVerb, NamesEverythingWithItsParameters) {
   EXPECT_EQ(RunForTest({"list", "everything"}).code, ExitCode::kUsage);
 }
 
+TEST(ListVerb, RangesAreWrittenAsASuiteWouldHaveThem) {
+  const RunResult result = RunForTest({"list", "masks"});
+  EXPECT_THAT(result.out, AllOf(HasSubstr("(0 to 2147483648)"), Not(HasSubstr("e+09"))));
+}
+
 TEST(ListVerb, HiddenKernelsStandInNoList) {
   const suites::Catalogue catalogue = suites::Catalogue::Builtin();
   const std::string listed = RunForTest({"list", "kernels"}).out;
