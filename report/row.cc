@@ -213,7 +213,7 @@ constexpr Field kFields[] = {
      "what ended the sampling: precision, max_time, max_samples, all_throttled or verify_only",
      [](T t) { return Text(Name(t.result().stop_reason())); }},
     {"max_error", kReal, "",
-     "largest row-relative L2 error against fp64, of out or of the gradients",
+     "largest row-relative L2 error against fp64 of the sampled rows and keys, of out or gradients",
      [](T t) {
        if (!t.result().has_verification()) return FieldValue();
        return Real(t.result().verification().max_error());
@@ -229,9 +229,10 @@ constexpr Field kFields[] = {
      Verdict<&v1::Verification::numbers_ok>},
     {"honesty_ok", kBool, "", "the timed iterations did the work",
      Verdict<&v1::Verification::honesty_ok>},
-    {"rows_checked", kInteger, "", "rows of out, LSE and dQ that were held against fp64",
+    {"rows_checked", kInteger, "",
+     "rows of out, LSE and dQ that were held against the closed forms",
      [](T t) { return Positive(t.result().verification().rows_checked()); }},
-    {"keys_checked", kInteger, "", "rows of dK and dV that were held against fp64",
+    {"keys_checked", kInteger, "", "rows of dK and dV that were held against the closed forms",
      [](T t) { return Positive(t.result().verification().keys_checked()); }},
     {"bytes_sent", kInteger, "bytes", "payload sent by all ranks in one iteration, as counted",
      [](T t) {
