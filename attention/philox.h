@@ -51,7 +51,8 @@ class PhiloxStream {
     const uint64_t low = Next32();
     return low | static_cast<uint64_t>(Next32()) << 32;
   }
-  // Uniform on {0, ..., bound - 1}, without bias (Lemire's method by rejection). bound >= 1.
+  // Uniform on {0, ..., bound - 1}, without bias: draws below 2^64 mod bound are rejected.
+  // bound >= 1.
   constexpr uint64_t Below(uint64_t bound) {
     const uint64_t threshold = (0 - bound) % bound;
     while (true) {
