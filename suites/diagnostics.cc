@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "attention/parameters.h"
+#include "proto/visible_text.h"
 
 namespace lcab::suites {
 namespace {
@@ -14,19 +15,6 @@ namespace {
 constexpr size_t kMostFindings = 20;
 constexpr size_t kMostQuoted = 60;
 constexpr size_t kMostMessage = 2'000;
-
-// Control characters would let a suite write over a reader's terminal: those of ASCII, and those
-// of Latin 1, which UTF-8 writes as 0xC2 and 0x80 to 0x9F.
-std::string Printable(std::string_view text) {
-  std::string result(text);
-  for (size_t i = 0; i < result.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(result[i]);
-    const bool latin = byte >= 0x80 && byte < 0xA0 && i > 0 && result[i - 1] == '\xC2';
-    if (byte < 0x20 || byte == 0x7F || latin) result[i] = '?';
-    if (latin) result[i - 1] = '?';
-  }
-  return result;
-}
 
 // Bytes 10xxxxxx continue a character of UTF-8.
 bool ContinuesCharacter(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }
@@ -39,14 +27,14 @@ std::string_view UpTo(std::string_view text, size_t bytes) {
 
 }  // namespace
 
-Diagnostics::Diagnostics(std::string_view file_name) : file_name_(Printable(file_name)) {}
+Diagnostics::Diagnostics(std::string_view file_name) : file_name_(VisibleText(file_name)) {}
 
 void Diagnostics::Add(Location where, std::string_view message) {
   // Other folders' messages repeat what a suite holds, whatever it is.
   findings_.emplace(where.line, where.column,
                     message.size() <= kMostMessage
-                        ? Printable(message)
-                        : Printable(UpTo(message, kMostMessage)) + "...");
+                        ? VisibleText(message)
+                        : VisibleText(UpTo(message, kMostMessage)) + "...");
 }
 
 absl::Status Diagnostics::ToStatus() const {
@@ -67,8 +55,8 @@ absl::Status Diagnostics::ToStatus() const {
 }
 
 std::string Quote(std::string_view text) {
-  if (text.size() <= kMostQuoted) return fmt::format("'{}'", Printable(text));
-  return fmt::format("'{}...'", Printable(UpTo(text, kMostQuoted)));
+  if (text.size() <= kMostQuoted) return fmt::format("'{}'", VisibleText(text));
+  return fmt::format("'{}...'", VisibleText(UpTo(text, kMostQuoted)));
 }
 
 std::string UnknownName(std::string_view what, std::string_view name,

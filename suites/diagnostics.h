@@ -40,7 +40,7 @@ class Diagnostics {
 };
 
 // A text from a suite for use in a message: in single quotes, cut to 60 bytes, what a terminal
-// would act upon replaced.
+// would act upon shown as VisibleText() does.
 std::string Quote(std::string_view text);
 
 // "unknown <what> '<name>'; did you mean 'x'? Known: x, y", or without the question where no name

@@ -368,7 +368,7 @@ TEST(ParseSuite, NoTextCrashesTheParser) {
 
 TEST(ParseSuite, MessagesHoldNoControlCharacters) {
   const std::string error = Error(With("cpu_tiled", "\"cpu\\e[31m\""));
-  EXPECT_THAT(error, HasSubstr("'cpu?[31m'"));
+  EXPECT_THAT(error, HasSubstr("'cpu\\x1b[31m'"));
   EXPECT_EQ(error.find('\033'), std::string::npos);
 }
 
