@@ -7,6 +7,9 @@
 #include <chrono>
 #include <fstream>
 #include <limits>
+#include <optional>
+#include <sstream>
+#include <string>
 #include <string_view>
 
 #include "fmt/format.h"
@@ -86,34 +89,6 @@ void AddInChain(int64_t rounds) {
 #endif
 }
 
-// Floating-point operations that one core can do in one cycle, at most; 0: unknown.
-double FlopsPerCycle() {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  // Two fused multiply-adds a cycle of the widest vector; dot-product instructions on pairs of bf16
-  // double that; a matrix unit does 16 x 16 x 32 of them in 16 cycles.
-  const std::optional<std::string> flags = [] {
-    std::ifstream file("/proc/cpuinfo");
-    std::string line;
-    while (std::getline(file, line)) {
-      if (line.starts_with("flags")) return std::optional(line + " ");
-    }
-    return std::optional<std::string>();
-  }();
-  const auto has = [&](std::string_view flag) {
-    return flags && flags->find(fmt::format(" {} ", flag)) != std::string::npos;
-  };
-  if (has("amx_bf16")) return 2048;
-  if (has("avx512_bf16")) return 128;
-  if (has("avx512f")) return 64;
-  if (has("fma")) return 32;
-  if (has("avx")) return 32;
-  return 16;
-#else
-  return 0;
-#endif
-}
-
 }  // namespace
 
 std::string CpuModel() {
@@ -165,11 +140,38 @@ double MeasureClockHz() {
 #endif
 }
 
+double FlopsPerCycle(std::string_view cpuinfo) {
+  constexpr std::string_view kKey = "\nflags";
+  const std::string text = fmt::format("\n{}", cpuinfo);
+  const size_t begin = text.find(kKey);
+  if (begin == std::string::npos) return 0;
+  const size_t end = text.find('\n', begin + kKey.size());
+  const std::string flags = text.substr(begin, end - begin) + " ";
+  const auto has = [&](std::string_view flag) {
+    return flags.find(fmt::format(" {} ", flag)) != std::string::npos;
+  };
+  // Two fused multiply-adds a cycle of the widest vector; dot-product instructions on pairs of bf16
+  // double that; a matrix unit does 16 x 16 x 32 of them in 16 cycles.
+  if (has("amx_bf16")) return 2048;
+  if (has("avx512_bf16")) return 128;
+  if (has("avx512f")) return 64;
+  if (has("fma")) return 32;
+  if (has("avx")) return 32;
+  return 16;
+}
+
 double PeakFlopsBound(int threads) {
+  double flops_per_cycle = 0;
+#if defined(__x86_64__)
+  std::ifstream file("/proc/cpuinfo");
+  std::ostringstream cpuinfo;
+  cpuinfo << file.rdbuf();
+  flops_per_cycle = FlopsPerCycle(cpuinfo.str());
+#endif
   // A measured clock may be below what the processor reaches when it is cooler or less busy; no
   // processor gains half again.
   const double clock = std::max(ReadFrequencyHz("cpuinfo_max_freq"), 1.5 * MeasureClockHz());
-  return FlopsPerCycle() * clock * threads;
+  return flops_per_cycle * clock * threads;
 }
 
 CpuConditions::CpuConditions() : throttle_count_(ReadThrottleCount()) {}

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "device/device.h"
 
@@ -24,6 +25,10 @@ int64_t LastLevelCacheBytes();
 // Cycles a second of the core that runs the caller, now: counted by a chain of additions, each of
 // which takes one cycle and needs the one before. Takes about a millisecond.
 double MeasureClockHz();
+
+// Floating-point operations that one x86-64 core can do in one cycle, at most, by the flags that
+// `cpuinfo` (the text of /proc/cpuinfo) gives its first processor; 0 where it gives none.
+double FlopsPerCycle(std::string_view cpuinfo);
 
 // No code on this processor can do more floating-point operations a second: operations a cycle of
 // its widest instructions, times a clock that it cannot exceed, times threads. 0 where the

@@ -134,6 +134,18 @@ TEST(CpuDeviceTest, ConditionsAreKnownOrZero) {
   EXPECT_GE(device->info().peak_flops, 0);
 }
 
+// 2 for a multiply-add, 2 of them a cycle, 8 or 16 elements of fp32 in a vector; pairs of bf16
+// twice that. A bound that is too low would call good results wrong: without flags there is none.
+TEST(CpuDeviceTest, OperationsOfACycleFollowTheWidestInstructionsAndAreUnknownWithoutFlags) {
+  EXPECT_EQ(FlopsPerCycle("flags\t\t: fpu sse2 avx fma\n"), 2 * 2 * 8);
+  EXPECT_EQ(FlopsPerCycle("model name\t: X\nflags\t\t: fpu avx fma avx512f\nbugs\t:\n"),
+            2 * 2 * 16);
+  EXPECT_EQ(FlopsPerCycle("flags\t\t: avx512_bf16 avx512f fma"), 2 * 2 * 32);
+  EXPECT_EQ(FlopsPerCycle("vmx flags\t: fma\n"), 0);
+  EXPECT_EQ(FlopsPerCycle("model name\t: X\n"), 0);
+  EXPECT_EQ(FlopsPerCycle(""), 0);
+}
+
 TEST(CpuDeviceTest, ThePeakGrowsWithThreads) {
   const double one = PeakFlopsBound(1);
   const double four = PeakFlopsBound(4);
