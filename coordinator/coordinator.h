@@ -1,8 +1,9 @@
 // The coordinator as a server: gRPC services over a store, in the process of lcab-coordinator or
 // embedded in lcab-client.
 //
-//   auto coordinator = Coordinator::Start({.listen = "unix:/tmp/x/socket", .db =
-//   "lcab.db"}).value(); Connect(coordinator->address());
+//   auto coordinator =
+//       Coordinator::Start({.listen = "unix:/tmp/x/socket", .db = "lcab.db"}).value();
+//   Connect(coordinator->address());
 
 #ifndef LCAB_COORDINATOR_COORDINATOR_H_
 #define LCAB_COORDINATOR_COORDINATOR_H_
