@@ -3,7 +3,6 @@
 #include <sys/socket.h>
 
 #include <charconv>
-#include <chrono>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -11,14 +10,11 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "fmt/format.h"
-#include "httplib.h"
 #include "prometheus/text_serializer.h"
+#include "service/http_connections.h"
 
 namespace lcab::service {
 namespace {
-
-// Enough for a scrape, a probe and a person at once.
-constexpr int kThreads = 3;
 
 std::string Serialize(prometheus::Collectable& metrics) {
   std::ostringstream text;
@@ -53,7 +49,7 @@ absl::StatusOr<HostPort> ParseHostPort(std::string_view text) {
 }
 
 struct HttpListener::Server {
-  httplib::Server http;
+  LimitedServer http{ConnectionLimits{}};
   std::thread thread;
   int port = 0;
 };
@@ -61,42 +57,22 @@ struct HttpListener::Server {
 HttpListener::HttpListener() : server_(std::make_unique<Server>()) {}
 
 absl::StatusOr<std::unique_ptr<HttpListener>> HttpListener::Start(HttpListenerOptions options) {
-  absl::StatusOr<HostPort> address = ParseHostPort(options.address);
+  auto listener = Open(options.address);
+  if (listener.ok()) (*listener)->Serve(std::move(options.metrics), std::move(options.health));
+  return listener;
+}
+
+absl::StatusOr<std::unique_ptr<HttpListener>> HttpListener::Open(const std::string& text) {
+  absl::StatusOr<HostPort> address = ParseHostPort(text);
   if (!address.ok()) return address.status();
 
   std::unique_ptr<HttpListener> listener(new HttpListener);
   Server& server = *listener->server_;
-  // httplib takes ownership of what this returns.
-  server.http.new_task_queue = [] {
-    return std::make_unique<httplib::ThreadPool>(kThreads).release();
-  };
-  server.http.set_read_timeout(std::chrono::seconds(5));
-  server.http.set_write_timeout(std::chrono::seconds(5));
-  server.http.set_keep_alive_timeout(5);
-  server.http.set_payload_max_length(64 << 10);
-
   // httplib's default, SO_REUSEPORT, lets two daemons share a port and half of the scrapes each.
   server.http.set_socket_options([](socket_t socket) {
     const int yes = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   });
-
-  server.http.Get("/metrics", [metrics = options.metrics](const httplib::Request&,
-                                                          httplib::Response& response) {
-    response.set_content(metrics == nullptr ? std::string() : Serialize(*metrics),
-                         "text/plain; version=0.0.4; charset=utf-8");
-  });
-  server.http.Get(
-      "/healthz", [health = options.health](const httplib::Request&, httplib::Response& response) {
-        const absl::Status status = health ? health() : absl::OkStatus();
-        if (!status.ok()) response.status = 503;
-        response.set_content(status.ok()
-                                 ? "ok\n"
-                                 : fmt::format("{}\n", std::string_view(status.message().data(),
-                                                                        status.message().size())),
-                             "text/plain; charset=utf-8");
-      });
-
   if (address->port == 0) {
     server.port = server.http.bind_to_any_port(address->host);
   } else {
@@ -106,17 +82,41 @@ absl::StatusOr<std::unique_ptr<HttpListener>> HttpListener::Start(HttpListenerOp
     return absl::UnavailableError(
         fmt::format("cannot listen on {} for metrics: the port is taken or the host is not one of "
                     "this machine; choose another with --metrics-listen",
-                    options.address));
+                    text));
   }
+  server.http.DeepenBacklog();
+  return listener;
+}
+
+void HttpListener::Serve(std::shared_ptr<prometheus::Collectable> metrics,
+                         std::function<absl::Status()> health) {
+  Server& server = *server_;
+  server.http.Get("/metrics", [metrics = std::move(metrics)](const httplib::Request&,
+                                                             httplib::Response& response) {
+    response.set_content(metrics == nullptr ? std::string() : Serialize(*metrics),
+                         "text/plain; version=0.0.4; charset=utf-8");
+  });
+  server.http.Get("/healthz", [health = std::move(health)](const httplib::Request&,
+                                                           httplib::Response& response) {
+    const absl::Status status = health ? health() : absl::OkStatus();
+    if (!status.ok()) response.status = 503;
+    response.set_content(status.ok()
+                             ? "ok\n"
+                             : fmt::format("{}\n", std::string_view(status.message().data(),
+                                                                    status.message().size())),
+                         "text/plain; charset=utf-8");
+  });
   server.thread = std::thread([&server] { server.http.listen_after_bind(); });
   // A stop() that comes before the loop runs would be lost, and the destructor would wait for ever.
   const absl::Time deadline = absl::Now() + absl::Seconds(10);
   while (!server.http.is_running() && absl::Now() < deadline) std::this_thread::yield();
-  return listener;
 }
 
 HttpListener::~HttpListener() {
-  if (!server_->thread.joinable()) return;
+  if (!server_->thread.joinable()) {
+    server_->http.CloseUnused();
+    return;
+  }
   server_->http.stop();
   server_->thread.join();
 }

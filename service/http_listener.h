@@ -1,5 +1,6 @@
 // The plaintext HTTP listener of a daemon: /metrics for Prometheus, /healthz for probes. It has
-// threads of its own, so it answers whatever the daemon's other threads are doing.
+// threads of its own, so it answers whatever the daemon's other threads are doing. A connection is
+// for one request, which has two seconds to arrive.
 //
 //   auto listener = HttpListener::Start({.address = "127.0.0.1:0", .metrics = registry}).value();
 //   fmt::print("metrics at http://127.0.0.1:{}/metrics\n", listener->port());
@@ -37,8 +38,14 @@ struct HttpListenerOptions {
 
 class HttpListener {
  public:
-  // Unavailable when the address cannot be bound.
+  // Open and Serve in one. Unavailable when the address cannot be bound.
   static absl::StatusOr<std::unique_ptr<HttpListener>> Start(HttpListenerOptions options);
+  // Takes the port and keeps it; who connects waits until Serve. For daemons, to learn that a port
+  // is taken before they begin anything.
+  static absl::StatusOr<std::unique_ptr<HttpListener>> Open(const std::string& address);
+  // Once, after Open. Arguments as in HttpListenerOptions.
+  void Serve(std::shared_ptr<prometheus::Collectable> metrics,
+             std::function<absl::Status()> health);
   HttpListener(const HttpListener&) = delete;
   HttpListener& operator=(const HttpListener&) = delete;
   ~HttpListener();  // stops and joins
