@@ -1,4 +1,5 @@
-// How daemons log: events with fields on stderr, one line each.
+// How daemons log: events with fields on stderr, one line each, in which what a terminal would act
+// upon is shown as VisibleText shows it.
 //
 //   spdlog::info("trial ended job={} trial={} outcome={}", job, trial, outcome);
 
