@@ -18,6 +18,7 @@
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
+#include "service/free_port.h"
 #include "service/grpc_options.h"
 #include "service/http_listener.h"
 #include "spdlog/spdlog.h"
@@ -58,6 +59,20 @@ absl::Status Check(const CoordinatorOptions& options) {
   return service::ParseHostPort(options.listen).status();
 }
 
+absl::Status CannotListen(const std::string& address) {
+  return absl::UnavailableError(fmt::format(
+      "cannot listen on {}: it is taken, or is no address of this machine; choose another "
+      "with --listen",
+      address));
+}
+
+absl::Status CheckIsFree(const std::string& listen) {
+  if (listen.rfind(kUnix, 0) == 0) return absl::OkStatus();
+  const auto host_port = service::ParseHostPort(listen);
+  if (!host_port.ok()) return host_port.status();
+  return service::CheckPortIsFree(*host_port).ok() ? absl::OkStatus() : CannotListen(listen);
+}
+
 }  // namespace
 
 struct Coordinator::Services {
@@ -74,6 +89,13 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(CoordinatorOptio
   if (absl::Status status = Check(options); !status.ok()) return status;
   if (!options.expand) options.expand = ExpandSuite;
   std::unique_ptr<Coordinator> coordinator(new Coordinator);
+  // Ports first: what cannot be reached makes no database.
+  if (!options.metrics_listen.empty()) {
+    auto http = service::HttpListener::Open(options.metrics_listen);
+    if (!http.ok()) return http.status();
+    coordinator->http_ = *std::move(http);
+  }
+  if (absl::Status status = CheckIsFree(options.listen); !status.ok()) return status;
   auto core = Core::Open(options.db, {.max_attempts = options.max_attempts,
                                       .grace = options.grace,
                                       .heartbeat_timeout = options.heartbeat_timeout,
@@ -110,10 +132,7 @@ absl::Status Coordinator::Listen(const CoordinatorOptions& options) {
   }
   server_ = builder.BuildAndStart();
   if (server_ == nullptr || port == 0) {
-    return absl::UnavailableError(fmt::format(
-        "cannot listen on {}: it is taken, or is no address of this machine; choose another "
-        "with --listen",
-        options.listen));
+    return CannotListen(options.listen);
   }
   SetServing(true);
   address_ = options.listen;
@@ -124,12 +143,7 @@ absl::Status Coordinator::Listen(const CoordinatorOptions& options) {
     address_ =
         fmt::format("{}:{}", v6 ? fmt::format("[{}]", host_port->host) : host_port->host, port);
   }
-  if (options.metrics_listen.empty()) return absl::OkStatus();
-  auto http = service::HttpListener::Start({.address = options.metrics_listen,
-                                            .metrics = core_->shared_metrics(),
-                                            .health = [this] { return Health(); }});
-  if (!http.ok()) return http.status();
-  http_ = *std::move(http);
+  if (http_ != nullptr) http_->Serve(core_->shared_metrics(), [this] { return Health(); });
   return absl::OkStatus();
 }
 

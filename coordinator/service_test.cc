@@ -250,9 +250,20 @@ TEST_F(ServiceTest, OptionsThatMakeNoSenseAreRefused) {
             absl::StatusCode::kInvalidArgument);
   Start();
   EXPECT_EQ(refused({.listen = "127.0.0.1:0"}), absl::StatusCode::kFailedPrecondition);
-  CoordinatorOptions taken{.listen = address()};
-  taken.db = folder_ + "/other.db";
-  EXPECT_EQ(Coordinator::Start(taken).status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(ServiceTest, APortThatIsTakenLeavesNoDatabase) {
+  Start({.metrics_listen = "127.0.0.1:0"});
+  const std::string metrics = fmt::format("127.0.0.1:{}", coordinator_->metrics_port());
+  const std::string folder = folder_ + "/other";
+  std::filesystem::create_directory(folder);
+  for (CoordinatorOptions taken :
+       {CoordinatorOptions{.listen = address()},
+        CoordinatorOptions{.listen = "127.0.0.1:0", .metrics_listen = metrics}}) {
+    taken.db = folder + "/lcab.db";
+    EXPECT_EQ(Coordinator::Start(taken).status().code(), absl::StatusCode::kUnavailable);
+    EXPECT_TRUE(std::filesystem::is_empty(folder));
+  }
 }
 
 TEST_F(ServiceTest, UnixSocketServesAndIsRemoved) {
