@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -25,6 +26,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::MatchesRegex;
+using testing::Not;
 
 // The number that follows `label` in what a program printed; 0 until it is there.
 int NumberAfter(const std::string& text, const std::string& label) {
@@ -164,22 +166,32 @@ TEST_F(DaemonsTest, ADaemonThatCannotStartSaysWhyAndHowToMendIt) {
     return fleet_.Read(output);
   };
   EXPECT_THAT(fails("lcab-worker", {"--coordinator", server_, "--name", "w1", "--state-dir",
-                                    fleet_.folder() + "/w1"}),
+                                    fleet_.folder() + "/w1", "--metrics-listen", ""}),
               HasSubstr("another worker uses the state folder"));
   EXPECT_THAT(fails("lcab-worker", {"--coordinator", server_, "--name", "w3", "--state-dir",
                                     fleet_.folder() + "/w3", "--metrics-listen",
                                     fmt::format("127.0.0.1:{}", worker_metrics_[0])}),
-              HasSubstr("--metrics-listen"));
-  EXPECT_THAT(fails("lcab-worker", {"--name", "W 3"}), HasSubstr("is no name for a worker"));
-  EXPECT_THAT(
-      fails("lcab-worker", {"--runner", "/no/such/runner", "--state-dir", fleet_.folder() + "/w4"}),
-      HasSubstr("--runner"));
-  EXPECT_THAT(fails("lcab-worker", {"--cpu-slots", "0", "--state-dir", fleet_.folder() + "/w5"}),
+              AllOf(HasSubstr("--metrics-listen"), Not(HasSubstr("worker started"))));
+  EXPECT_FALSE(std::filesystem::exists(fleet_.folder() + "/w3"));
+  EXPECT_THAT(fails("lcab-worker", {"--name", "W 3", "--metrics-listen", ""}),
+              HasSubstr("is no name for a worker"));
+  EXPECT_THAT(fails("lcab-worker", {"--runner", "/no/such/runner", "--state-dir",
+                                    fleet_.folder() + "/w4", "--metrics-listen", ""}),
+              HasSubstr("--runner"));
+  EXPECT_THAT(fails("lcab-worker", {"--cpu-slots", "0", "--state-dir", fleet_.folder() + "/w5",
+                                    "--metrics-listen", ""}),
               HasSubstr("a worker has 1 to"));
   // One line, ours.
   EXPECT_THAT(fails("lcab-coordinator", {"--listen", server_, "--db", fleet_.folder() + "/other.db",
                                          "--metrics-listen", "", "--log-level", "error"}),
               MatchesRegex("lcab-coordinator: cannot listen on " + server_ + ".*--listen\n"));
+  EXPECT_FALSE(std::filesystem::exists(fleet_.folder() + "/other.db"));
+  EXPECT_THAT(
+      fails("lcab-coordinator",
+            {"--listen", "127.0.0.1:0", "--db", fleet_.folder() + "/other.db", "--metrics-listen",
+             fmt::format("127.0.0.1:{}", coordinator_metrics_)}),
+      AllOf(HasSubstr("--metrics-listen"), Not(HasSubstr("started")), Not(HasSubstr("opened"))));
+  EXPECT_FALSE(std::filesystem::exists(fleet_.folder() + "/other.db"));
 }
 
 TEST_F(DaemonsTest, OptionsThatMakeNoSenseAreRefusedWithTheirRange) {
@@ -191,8 +203,10 @@ TEST_F(DaemonsTest, OptionsThatMakeNoSenseAreRefusedWithTheirRange) {
   for (const Refusal& refusal : std::vector<Refusal>{
            {"lcab-worker", {"--no-such-option"}, "--no-such-option"},
            {"lcab-worker", {"--cpu-slots", "many"}, "--cpu-slots"},
-           {"lcab-worker", {"--memory-limit", "-5"}, "--memory-limit"},
-           {"lcab-worker", {"--data-interface", "nosuch0"}, "its interfaces are: "},
+           {"lcab-worker", {"--metrics-listen", "", "--memory-limit", "-5"}, "--memory-limit"},
+           {"lcab-worker",
+            {"--metrics-listen", "", "--data-interface", "nosuch0"},
+            "its interfaces are: "},
            {"lcab-coordinator", {"--no-such-option"}, "--no-such-option"},
            {"lcab-coordinator", {"--heartbeat-timeout", "nan"}, "0.1 to 86400 seconds"},
            {"lcab-coordinator", {"--heartbeat-timeout", "-1"}, "0.1 to 86400 seconds"},

@@ -78,16 +78,17 @@ int Run(Flags& flags) {
       hooks != nullptr && options.allow_test_hooks) {
     options.test_hooks = ParseHooks(hooks);
   }
-  absl::StatusOr<std::unique_ptr<Worker>> worker = Worker::Start(options);
-  if (!worker.ok()) return Fail(worker.status());
+  // Before the worker, which connects as it starts and may be given work at once.
   std::unique_ptr<service::HttpListener> listener;
   if (!flags.metrics_listen.empty()) {
-    auto started =
-        service::HttpListener::Start({.address = flags.metrics_listen,
-                                      .metrics = (*worker)->metrics(),
-                                      .health = [raw = worker->get()] { return raw->Health(); }});
-    if (!started.ok()) return Fail(started.status());
-    listener = *std::move(started);
+    auto opened = service::HttpListener::Open(flags.metrics_listen);
+    if (!opened.ok()) return Fail(opened.status());
+    listener = *std::move(opened);
+  }
+  absl::StatusOr<std::unique_ptr<Worker>> worker = Worker::Start(options);
+  if (!worker.ok()) return Fail(worker.status());
+  if (listener != nullptr) {
+    listener->Serve((*worker)->metrics(), [raw = worker->get()] { return raw->Health(); });
     spdlog::info("metrics port={}", listener->port());
   }
   while (signals.Wait(absl::Hours(1)) == 0) {
