@@ -279,6 +279,25 @@ TEST(Recovery, AWorkerThatIsAskedToStopFinishesWhatRuns) {
   ExpectAllOkOnce(fleet, job, 2);
 }
 
+TEST(Recovery, AWorkerThatIsAskedToStopWhileTheCoordinatorIsAwayKeepsWhatItCouldNotDeliver) {
+  Fleet fleet;
+  fleet.StartCoordinator();
+  fleet.StartWorker("w1", 1);
+  const std::string job = fleet.Submit(SlowTrials(1, 1));
+  fleet.WaitForEvent(job, IsRunning);
+  fleet.KillCoordinator();
+  fleet.worker("w1").Signal(SIGTERM);
+  EXPECT_EQ(CodeOf(fleet.worker("w1")), 0);
+  EXPECT_THAT(fleet.Read("w1.log"), HasSubstr("the next start of this worker sends it again"));
+  EXPECT_THAT(fleet.Read("w1.log"), HasSubstr("stopped"));
+  fleet.StartCoordinator();
+  fleet.StartWorker("w1", 1);
+  fleet.WaitForEnd(job);
+  ExpectAllOkOnce(fleet, job, 1);
+  EXPECT_EQ(fleet.Trials(job)[0].attempts_size(), 1)
+      << "the result was not delivered but made anew";
+}
+
 TEST(Recovery, ASecondSignalStopsAWorkerAtOnceAndTheTrialRunsElsewhere) {
   Fleet fleet;
   fleet.StartCoordinator({"--grace", "1"});

@@ -53,15 +53,22 @@ std::map<std::string, std::string> ParseHooks(std::string_view text) {
   return hooks;
 }
 
-// Waits for the end of what runs, or for another signal.
+// Waits for the end of what runs and for its delivery, or for another signal.
 void FinishWork(Worker& worker, service::StopSignals& signals) {
   spdlog::info("stopping: what runs is finished first; a second signal ends it");
   worker.Drain();
-  while (!worker.WaitUntilIdle(absl::Now() + absl::Milliseconds(100))) {
+  while (!worker.WaitUntilFinished(absl::Now() + absl::Milliseconds(100))) {
     if (signals.Wait(absl::Milliseconds(100)) == 0) continue;
     spdlog::info("stopping now");
     worker.AbortAll("the worker was stopped");
     return;
+  }
+  const int64_t kept = worker.Deliver([&] { return signals.Wait(absl::ZeroDuration()) != 0; });
+  if (kept > 0) {
+    spdlog::warn(
+        "the coordinator has not acknowledged everything; the next start of this worker sends it "
+        "again events={} state={}",
+        kept, worker.state_path());
   }
 }
 

@@ -181,4 +181,10 @@ int64_t Outbox::unacknowledged() const {
   return static_cast<int64_t>(entries_.size());
 }
 
+int64_t Outbox::kept() const {
+  const std::lock_guard lock(mutex_);
+  return std::count_if(entries_.begin(), entries_.end(),
+                       [](const Entry& entry) { return entry.on_disk; });
+}
+
 }  // namespace lcab::worker

@@ -43,6 +43,8 @@ class Outbox {
 
   bool HasNext() const;
   int64_t unacknowledged() const;
+  // Those of them that lie in the file: the next start sends them.
+  int64_t kept() const;
   // Bytes at the end of the file that were no whole record when it was opened.
   int64_t dropped_bytes() const { return dropped_bytes_; }
 

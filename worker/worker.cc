@@ -25,6 +25,11 @@ constexpr absl::Duration kKeepInterval = absl::Milliseconds(250);
 constexpr absl::Duration kPulseLimit = absl::Seconds(30);
 // For the last events, when the worker ends.
 constexpr absl::Duration kLastFlush = absl::Seconds(3);
+// The same for a worker that was asked to stop: without a coordinator, and with one that
+// acknowledges nothing.
+constexpr absl::Duration kAbsencePatience = absl::Seconds(5);
+constexpr absl::Duration kSilencePatience = absl::Seconds(30);
+constexpr absl::Duration kDeliverStep = absl::Milliseconds(100);
 constexpr absl::Duration kStopTimeout = absl::Seconds(20);
 
 AssignmentOptions MakeAssignmentOptions(const WorkerOptions& options, const StateFolder& state,
@@ -130,14 +135,30 @@ void Worker::Drain() {
 }
 
 bool Worker::WaitUntilIdle(absl::Time deadline) {
-  {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_until(lock, absl::ToChronoTime(deadline),
-                             [this] { return assignments_.empty(); })) {
-      return false;
+  return WaitUntilFinished(deadline) &&
+         session_->Flush(std::min(deadline, absl::Now() + kLastFlush));
+}
+
+bool Worker::WaitUntilFinished(absl::Time deadline) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_until(lock, absl::ToChronoTime(deadline),
+                             [this] { return assignments_.empty(); });
+}
+
+int64_t Worker::Deliver(const std::function<bool()>& give_up) {
+  int64_t left = outbox_->unacknowledged();
+  absl::Time acknowledged = absl::Now();
+  absl::Time connected = absl::Now();
+  while (!session_->Flush(absl::Now() + kDeliverStep) && !give_up()) {
+    const absl::Time now = absl::Now();
+    if (const int64_t count = outbox_->unacknowledged(); count < left) {
+      left = count;
+      acknowledged = now;
     }
+    if (session_->connected()) connected = now;
+    if (now > connected + kAbsencePatience || now > acknowledged + kSilencePatience) break;
   }
-  return session_->Flush(std::min(deadline, absl::Now() + kLastFlush));
+  return outbox_->kept();
 }
 
 void Worker::AbortAll(const std::string& reason) {

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -63,11 +64,18 @@ class Worker : private SessionHandler, private AssignmentListener {
   const std::string& id() const { return state_.worker_id(); }
   const std::vector<v1::Device>& devices() const { return inventory_.devices; }
   bool connected() const { return session_->connected(); }
+  const std::string& state_path() const { return state_.path(); }
 
   // Takes nothing new from now on. What runs goes on.
   void Drain();
   // Whether nothing runs and everything is acknowledged, waiting for it until the deadline.
   bool WaitUntilIdle(absl::Time deadline);
+  // Whether nothing runs, waiting for it until the deadline. What is unacknowledged does not count.
+  bool WaitUntilFinished(absl::Time deadline);
+  // Waits until everything is acknowledged. Gives up after seconds without a coordinator, when one
+  // that is there acknowledges nothing for longer, and when `give_up`, asked now and then, says so.
+  // Returns how many events are left for the next start, which sends them.
+  int64_t Deliver(const std::function<bool()>& give_up);
   // Ends what runs, within its grace.
   void AbortAll(const std::string& reason);
 

@@ -197,6 +197,23 @@ TEST_F(WorkerTest, ADrainedWorkerFinishesWhatRunsAndRefusesWhatIsNew) {
   EXPECT_EQ(Results(coordinator_->received()), 2);
 }
 
+TEST_F(WorkerTest, WithoutACoordinatorDeliveryIsGivenUpAndSaysHowManyEventsAreLeft) {
+  coordinator_->SetAcknowledging(false);
+  StartWorker();
+  coordinator_->Send(Assign("assignments/1", {"ok", "ok"}));
+  ASSERT_TRUE(WaitForEnd("assignments/1"));
+  ASSERT_TRUE(worker_->WaitUntilFinished(absl::Now() + absl::Seconds(20)));
+  // Two results and the end; that it is told to give up ends the wait at once.
+  EXPECT_GE(worker_->Deliver([] { return true; }), 3);
+  coordinator_->Stop();
+  EXPECT_GE(worker_->Deliver([] { return false; }), 3);
+  coordinator_->SetAcknowledging(true);
+  coordinator_->Listen();
+  EXPECT_EQ(
+      worker_->Deliver([until = absl::Now() + absl::Seconds(20)] { return absl::Now() >= until; }),
+      0);
+}
+
 TEST_F(WorkerTest, ItsEndIsReportedAndLeavesNoProcess) {
   StartWorker();
   coordinator_->Send(Assign("assignments/1", {"deaf"}));
