@@ -63,10 +63,19 @@ void Assignment::Deliver(const v1::WorkerRendezvousValue& value) {
   eventfd_write(wake_.get(), 1);
 }
 
+void Assignment::Disconnect() {
+  {
+    const std::lock_guard lock(mutex_);
+    connected_ = false;
+  }
+  eventfd_write(wake_.get(), 1);
+}
+
 void Assignment::Resend() {
   {
     const std::lock_guard lock(mutex_);
     resend_ = true;
+    connected_ = true;
   }
   eventfd_write(wake_.get(), 1);
 }
@@ -138,7 +147,8 @@ absl::Status Assignment::Start() {
         }
       },
       AllHere() ? AssignmentRendezvous::Relay()
-                : [this](v1::FromWorker message) { listener_.OnRelay(std::move(message)); });
+                : [this](v1::FromWorker message) { listener_.OnRelay(std::move(message)); },
+      options_.rendezvous_bytes);
   if (absl::Status status = Check(); !status.ok()) return status;
 
   std::vector<std::string> devices;
@@ -215,15 +225,23 @@ void Assignment::TakeCommands() {
   std::optional<std::string> abort;
   std::vector<v1::WorkerRendezvousValue> values;
   bool resend = false;
+  bool apart = false;
   {
     const std::lock_guard lock(mutex_);
     abort = std::move(abort_command_);
     abort_command_.reset();
     values.swap(values_);
     resend = std::exchange(resend_, false);
+    apart = !connected_ && !AllHere();
+  }
+  for (const auto& rank : ranks_) {
+    if (rank->clock.apart() != apart) rank->clock.SetApart(apart, absl::Now());
   }
   for (const v1::WorkerRendezvousValue& value : values) {
-    rendezvous_->Deliver(value.rank(), value.value());
+    const absl::Status taken = rendezvous_->Deliver(value.rank(), value.value());
+    for (const auto& rank : ranks_) {
+      if (!taken.ok() && rank->rank == value.rank()) EndBy(*rank, taken);
+    }
   }
   if (resend) rendezvous_->Resend(absl::Now());
   if (abort.has_value()) BeginAbort(*abort, v1::FAULT_UNSPECIFIED);

@@ -43,6 +43,10 @@ struct AssignmentOptions {
   absl::Duration idle_limit = absl::Minutes(2);
   // The same after it has reported a trial that crashed or hung.
   absl::Duration fault_idle_limit = absl::Seconds(5);
+  // For how long a trial's limit stands still while its ranks cannot meet: the coordinator is away.
+  absl::Duration absence_limit = absl::Minutes(2);
+  // Of keys and values that its ranks may leave for each other.
+  int64_t rendezvous_bytes = int64_t{64} << 20;
   // How long devices of an earlier assignment are waited for.
   absl::Duration lease_timeout = absl::Seconds(30);
 };
@@ -72,6 +76,8 @@ class Assignment {
   // From any thread.
   void Abort(std::string reason);
   void Deliver(const v1::WorkerRendezvousValue& value);
+  // The connection to the coordinator is gone. Ranks on several workers cannot meet until the next.
+  void Disconnect();
   // The connection to the coordinator is new: relays again what has no answer.
   void Resend();
 
@@ -97,6 +103,11 @@ class Assignment {
   void HandleExit(RankState& rank, const ProcessEnd& end);
   void CheckLimits(absl::Time now);
   void CheckTrial(RankState& rank, absl::Time now);
+  // Of its current trial's limit and grace, less what the coordinator's absence takes of it.
+  absl::Duration TimeLeft(const RankState& rank, absl::Time now) const;
+  v1::TrialResult ExcuseByAbsence(v1::TrialResult result, const RankState& rank, int trial,
+                                  absl::Time now) const;
+  void EndBy(const RankState& rank, const absl::Status& failure);
   void CheckIdle(RankState& rank, absl::Time now);
   absl::Time NextDeadline(absl::Time now);
   bool AllRanksOver() const;
@@ -124,6 +135,7 @@ class Assignment {
   std::optional<std::string> abort_command_;
   std::vector<v1::WorkerRendezvousValue> values_;
   bool resend_ = false;
+  bool connected_ = true;
   std::atomic<bool> give_up_ = false;
   std::atomic<bool> finished_ = false;
 

@@ -23,6 +23,8 @@ constexpr size_t kLastOutputBytes = 64 << 20;
 // A piece of samples that fits into one message to the coordinator.
 constexpr int kMostSamples = 128 << 10;
 constexpr absl::Duration kProgressInterval = absl::Milliseconds(200);
+// How often limits that stand still are looked at.
+constexpr absl::Duration kApartStep = absl::Milliseconds(100);
 // A runner that closed its channel is about to end.
 constexpr absl::Duration kLingerLimit = absl::Seconds(1);
 
@@ -79,7 +81,7 @@ int Assignment::ReadMessages(RankState& rank) {
 void Assignment::Handle(RankState& rank, const v1::FromRunner& message) {
   switch (message.message_case()) {
     case v1::FromRunner::kPut:
-      rendezvous_->Put(message.put());
+      if (absl::Status put = rendezvous_->Put(message.put()); !put.ok()) EndBy(rank, put);
       break;
     case v1::FromRunner::kGet:
       rendezvous_->Get(rank.rank, message.get(), absl::Now());
@@ -125,7 +127,9 @@ void Assignment::Handle(RankState& rank, const v1::FromRunner& message) {
       if (rank.discard && rank.after_fault && !ledger_.all_settled()) {
         BeginAbort(fmt::format("rank {}'s runner left after trial {}: {}", rank.rank,
                                rank.clock.trial(), message.done().discard_reason()),
-                   v1::FAULT_KERNEL);
+                   rank.clock.Apart(rank.clock.trial(), absl::Now()) > absl::ZeroDuration()
+                       ? v1::FAULT_INFRASTRUCTURE
+                       : v1::FAULT_KERNEL);
       }
       break;
     case v1::FromRunner::kReady:
@@ -178,9 +182,13 @@ void Assignment::HandleCompleted(RankState& rank, const v1::TrialCompleted& comp
   if (aborting_ && !IsOfItsOwn(completed.result())) return;
   // Only rank 0 speaks for all ranks.
   if (rank.rank != 0 && completed.result().outcome() == v1::OUTCOME_OK) return;
-  v1::TrialResult result = completed.result();
+  v1::TrialResult result = ExcuseByAbsence(completed.result(), rank, completed.trial(), now);
   if (rank.rank != 0) result.set_rank(rank.rank);
-  const std::optional<TrialLedger::Ended> ended = ledger_.Report(completed.trial(), result, now);
+  // An excuse waits for no better account: the runner may leave meanwhile, and it would be lost.
+  const bool excused = result.outcome() != completed.result().outcome();
+  const std::optional<TrialLedger::Ended> ended =
+      excused ? ledger_.Settle(completed.trial(), result, now)
+              : ledger_.Report(completed.trial(), result, now);
   if (ended.has_value()) {
     rank.output.Append(rank.runner->ReadOutput(kMostOutputBytes), now);
     SendEnded(ended);
@@ -190,6 +198,8 @@ void Assignment::HandleCompleted(RankState& rank, const v1::TrialCompleted& comp
     one->idle_since = now;
     one->after_fault = IsFaulty(result);
   }
+  // The other trials would only wait as long, one after the other.
+  if (excused && rank.clock.apart()) BeginAbort(result.reason(), result.fault());
 }
 
 void Assignment::HandleExit(RankState& rank, const ProcessEnd& end) {
@@ -248,7 +258,7 @@ void Assignment::CheckLimits(absl::Time now) {
 void Assignment::CheckTrial(RankState& rank, absl::Time now) {
   const int trial = rank.clock.trial();
   const absl::Duration timeout = ledger_.timeout(trial);
-  if (rank.clock.Spent(now) < timeout + Grace()) return;
+  if (TimeLeft(rank, now) > absl::ZeroDuration()) return;
   std::string reason =
       fmt::format("ran longer than its limit of {}{}", absl::FormatDuration(timeout),
                   rank.stage.empty() ? std::string() : fmt::format(" (in stage {})", rank.stage));
@@ -257,9 +267,44 @@ void Assignment::CheckTrial(RankState& rank, absl::Time now) {
   }
   // With several ranks it need not be this one that hangs; it may wait for another.
   const int blamed = assign_.cohort().ranks() == 1 ? rank.rank : -1;
+  const v1::TrialResult result = ExcuseByAbsence(
+      Failure(v1::OUTCOME_TIMED_OUT, v1::FAULT_LIMIT, reason, blamed), rank, trial, now);
+  SendEnded(ledger_.Settle(trial, result, now));
+  BeginAbort(fmt::format("trial {} {}", trial, result.reason()), result.fault());
+}
+
+absl::Duration Assignment::TimeLeft(const RankState& rank, absl::Time now) const {
+  const int trial = rank.clock.trial();
+  return ledger_.timeout(trial) + Grace() +
+         std::min(rank.clock.Apart(trial, now), options_.absence_limit) - rank.clock.Spent(now);
+}
+
+// A runner's clock runs on while it waits at a vote for ranks that it cannot meet: that its time is
+// up says nothing of the trial then, which is tried again.
+v1::TrialResult Assignment::ExcuseByAbsence(v1::TrialResult result, const RankState& rank,
+                                            int trial, absl::Time now) const {
+  const absl::Duration apart = rank.clock.Apart(trial, now);
+  if (result.outcome() != v1::OUTCOME_TIMED_OUT || apart <= absl::ZeroDuration()) return result;
+  result.set_outcome(v1::OUTCOME_CRASHED);
+  result.set_fault(v1::FAULT_INFRASTRUCTURE);
+  result.set_reason(
+      fmt::format("the coordinator was away for {} of the trial's time, in which ranks on several "
+                  "workers cannot meet: {}",
+                  absl::FormatDuration(apart), result.reason()));
+  return result;
+}
+
+void Assignment::EndBy(const RankState& rank, const absl::Status& failure) {
+  if (aborting_) return;
+  // More than fits will not fit the next time either.
+  const bool full = absl::IsResourceExhausted(failure);
+  const v1::Outcome outcome = full ? v1::OUTCOME_OUT_OF_MEMORY : v1::OUTCOME_CRASHED;
+  const v1::Fault fault = full ? v1::FAULT_LIMIT : v1::FAULT_INFRASTRUCTURE;
+  const std::string reason = fmt::format("rank {} could not exchange a value with the others: {}",
+                                         rank.rank, Text(failure.message()));
   SendEnded(
-      ledger_.Settle(trial, Failure(v1::OUTCOME_TIMED_OUT, v1::FAULT_LIMIT, reason, blamed), now));
-  BeginAbort(fmt::format("trial {} {}", trial, reason), v1::FAULT_LIMIT);
+      ledger_.Settle(rank.clock.trial(), Failure(outcome, fault, reason, rank.rank), absl::Now()));
+  BeginAbort(reason, fault);
 }
 
 void Assignment::CheckIdle(RankState& rank, absl::Time now) {
@@ -279,7 +324,12 @@ absl::Time Assignment::NextDeadline(absl::Time now) {
     if (!rank->channel_open) {
       next = std::min(next, rank->idle_since + kLingerLimit);
     } else if (const int trial = rank->clock.trial(); ledger_.open(trial)) {
-      next = std::min(next, now + ledger_.timeout(trial) + Grace() - rank->clock.Spent(now));
+      next = std::min(next, now + TimeLeft(*rank, now));
+      // Until the absence has lasted too long, or a new connection wakes this thread.
+      const absl::Duration apart = rank->clock.Apart(trial, now);
+      if (rank->clock.apart() && apart < options_.absence_limit) {
+        next = std::max(next, now + std::min(kApartStep, options_.absence_limit - apart));
+      }
     } else {
       next = std::min(next, rank->idle_since + (rank->after_fault ? options_.fault_idle_limit
                                                                   : options_.idle_limit));

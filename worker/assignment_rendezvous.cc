@@ -13,18 +13,29 @@ namespace {
 // For gets that name no timeout, so that every wait ends.
 constexpr absl::Duration kDefaultTimeout = absl::Minutes(1);
 
+// A second value for a key changes nothing, here as at the coordinator, and those who wait have
+// heard of an abort.
+absl::Status Fault(const absl::Status& stored) {
+  return absl::IsAlreadyExists(stored) || absl::IsAborted(stored) ? absl::OkStatus() : stored;
+}
+
 }  // namespace
 
-AssignmentRendezvous::AssignmentRendezvous(std::string assignment, Answer answer, Relay relay)
-    : assignment_(std::move(assignment)), answer_(std::move(answer)), relay_(std::move(relay)) {
+AssignmentRendezvous::AssignmentRendezvous(std::string assignment, Answer answer, Relay relay,
+                                           int64_t max_bytes)
+    : assignment_(std::move(assignment)),
+      answer_(std::move(answer)),
+      relay_(std::move(relay)),
+      table_(max_bytes) {
   table_.Open(assignment_);
 }
 
-void AssignmentRendezvous::Put(const v1::RendezvousPut& put) {
-  // A second value for a key changes nothing, here as at the coordinator.
-  if (!table_.Put(assignment_, put.key(), put.value()).ok() || !relay_) return;
+absl::Status AssignmentRendezvous::Put(const v1::RendezvousPut& put) {
+  const absl::Status stored = table_.Put(assignment_, put.key(), put.value());
+  if (!stored.ok() || !relay_) return Fault(stored);
   puts_.push_back(put);
   RelayPut(put);
+  return absl::OkStatus();
 }
 
 void AssignmentRendezvous::Get(int rank, const v1::RendezvousGet& get, absl::Time now) {
@@ -49,18 +60,19 @@ void AssignmentRendezvous::Get(int rank, const v1::RendezvousGet& get, absl::Tim
   if (relay_ && waiting_.count(request) > 0) RelayGet(request, waiting, now);
 }
 
-void AssignmentRendezvous::Deliver(int rank, const v1::RendezvousValue& value) {
+absl::Status AssignmentRendezvous::Deliver(int rank, const v1::RendezvousValue& value) {
   const auto waiting = waiting_.find({rank, value.request()});
-  if (waiting == waiting_.end()) return;
+  if (waiting == waiting_.end()) return absl::OkStatus();
   const auto code = static_cast<absl::StatusCode>(value.code());
   if (code == absl::StatusCode::kOk) {
     const std::string key = waiting->second.key;
-    // It cannot hold another value: nobody would wait for it here.
-    table_.Put(assignment_, key, value.value()).IgnoreError();
-  } else if (code != absl::StatusCode::kDeadlineExceeded) {
+    return Fault(table_.Put(assignment_, key, value.value()));
+  }
+  if (code != absl::StatusCode::kDeadlineExceeded) {
     // Aborted, or unknown to a coordinator that has given it up. (Deadlines are kept here.)
     Abort(value.error());
   }
+  return absl::OkStatus();
 }
 
 void AssignmentRendezvous::Abort(const std::string& reason) { table_.Abort(assignment_, reason); }

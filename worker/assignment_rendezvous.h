@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "lcab/v1/fleet.pb.h"
 #include "lcab/v1/runner.pb.h"
@@ -29,13 +30,17 @@ class AssignmentRendezvous {
   // Sends a put or a get to the coordinator; where it is empty all ranks are here.
   using Relay = std::function<void(v1::FromWorker message)>;
 
-  AssignmentRendezvous(std::string assignment, Answer answer, Relay relay);
+  // `max_bytes`: of the keys and values that it may hold.
+  AssignmentRendezvous(std::string assignment, Answer answer, Relay relay,
+                       int64_t max_bytes = int64_t{64} << 20);
 
-  void Put(const v1::RendezvousPut& put);
+  // ResourceExhausted when it is full: who waits for the key waits in vain. A second value for a
+  // key changes nothing, and after Abort nothing is put; neither is a failure.
+  absl::Status Put(const v1::RendezvousPut& put);
   // Answered at once, or later from any of the calls below. A get without a timeout waits a minute.
   void Get(int rank, const v1::RendezvousGet& get, absl::Time now);
-  // What the coordinator answered.
-  void Deliver(int rank, const v1::RendezvousValue& value);
+  // What the coordinator answered. Fails as Put does.
+  absl::Status Deliver(int rank, const v1::RendezvousValue& value);
   // Those who wait, now or later, get Aborted with the reason.
   void Abort(const std::string& reason);
   // DeadlineExceeded for those whose time is over. Returns when there is work next.

@@ -54,7 +54,7 @@ TEST_F(AssignmentRendezvousTest, RanksOfOneWorkerMeetWithoutTheCoordinator) {
   AssignmentRendezvous rendezvous = Local();
   rendezvous.Get(0, Get(1, "ready/1", absl::Seconds(5)), kStart);
   EXPECT_TRUE(answers_.empty());
-  rendezvous.Put(Put("ready/1", "yes"));
+  EXPECT_TRUE(rendezvous.Put(Put("ready/1", "yes")).ok());
   rendezvous.Get(2, Get(1, "ready/1", absl::Seconds(5)), kStart);
   EXPECT_EQ(answers_, (Answers{{0, "yes"}, {2, "yes"}}));
 }
@@ -77,7 +77,7 @@ TEST_F(AssignmentRendezvousTest, AnAbortWakesThoseWhoWaitNowAndLater) {
 
 TEST_F(AssignmentRendezvousTest, RanksOfSeveralWorkersMeetAtTheCoordinator) {
   AssignmentRendezvous rendezvous = Spanning();
-  rendezvous.Put(Put("address/0", "here"));
+  EXPECT_TRUE(rendezvous.Put(Put("address/0", "here")).ok());
   rendezvous.Get(0, Get(7, "address/1", absl::Seconds(5)), kStart);
   ASSERT_EQ(relayed_.size(), 2u);
   EXPECT_EQ(relayed_[0].put().put().value(), "here");
@@ -85,14 +85,14 @@ TEST_F(AssignmentRendezvousTest, RanksOfSeveralWorkersMeetAtTheCoordinator) {
   v1::RendezvousValue value;
   value.set_request(7);
   value.set_value("there");
-  rendezvous.Deliver(0, value);
-  rendezvous.Deliver(0, value);  // sent twice over two connections
+  EXPECT_TRUE(rendezvous.Deliver(0, value).ok());
+  EXPECT_TRUE(rendezvous.Deliver(0, value).ok());  // sent twice over two connections
   EXPECT_EQ(answers_, (Answers{{0, "there"}}));
 }
 
 TEST_F(AssignmentRendezvousTest, ANewConnectionCarriesPutsAndOpenGetsAgain) {
   AssignmentRendezvous rendezvous = Spanning();
-  rendezvous.Put(Put("address/0", "here"));
+  EXPECT_TRUE(rendezvous.Put(Put("address/0", "here")).ok());
   rendezvous.Get(0, Get(7, "address/1", absl::Seconds(5)), kStart);
   rendezvous.Get(0, Get(8, "address/0", absl::Seconds(5)), kStart);  // known here
   relayed_.clear();
@@ -111,8 +111,24 @@ TEST_F(AssignmentRendezvousTest, AnErrorOfTheCoordinatorEndsAllWaits) {
   value.set_request(7);
   value.set_code(static_cast<int>(absl::StatusCode::kAborted));
   value.set_error("the attempt was aborted");
-  rendezvous.Deliver(0, value);
+  EXPECT_TRUE(rendezvous.Deliver(0, value).ok());
   EXPECT_EQ(answers_.size(), 2u);
+}
+
+TEST_F(AssignmentRendezvousTest, WhatDoesNotFitIsRefusedAndSecondValuesAreNot) {
+  const auto relay = [this](v1::FromWorker message) { relayed_.push_back(std::move(message)); };
+  AssignmentRendezvous rendezvous("assignments/1", Recorder(), relay, /*max_bytes=*/10);
+  EXPECT_TRUE(rendezvous.Put(Put("a", "four")).ok());
+  EXPECT_TRUE(rendezvous.Put(Put("a", "other")).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(rendezvous.Put(Put("b", "12345"))));
+  EXPECT_EQ(relayed_.size(), 1u);
+  rendezvous.Get(0, Get(7, "c", absl::Seconds(5)), kStart);
+  v1::RendezvousValue value;
+  value.set_request(7);
+  value.set_value("12345");
+  EXPECT_TRUE(absl::IsResourceExhausted(rendezvous.Deliver(0, value)));
+  rendezvous.Abort("it is over");
+  EXPECT_TRUE(rendezvous.Put(Put("d", "")).ok());
 }
 
 }  // namespace

@@ -32,22 +32,42 @@ class TrialClock {
   explicit TrialClock(absl::Time now) : since_(now) {}
 
   void TurnTo(int trial, absl::Time now) {
-    spent_[trial_] += now - since_;
+    Account(now);
     trial_ = trial;
-    since_ = now;
   }
+  // Whether this rank's peers cannot be met: the coordinator between them is away.
+  void SetApart(bool apart, absl::Time now) {
+    Account(now);
+    apart_ = apart;
+  }
+  bool apart() const { return apart_; }
   int trial() const { return trial_; }  // -1: none yet
-  absl::Time since() const { return since_; }
-  // On the current trial.
-  absl::Duration Spent(absl::Time now) const {
-    const auto found = spent_.find(trial_);
-    return now - since_ + (found == spent_.end() ? absl::ZeroDuration() : found->second);
+  // On the current trial, apart or not.
+  absl::Duration Spent(absl::Time now) const { return Of(spent_, trial_) + (now - since_); }
+  // Of that, while apart.
+  absl::Duration Apart(int trial, absl::Time now) const {
+    return Of(apart_for_, trial) +
+           (apart_ && trial == trial_ ? now - since_ : absl::ZeroDuration());
   }
 
  private:
+  using Durations = std::map<int, absl::Duration>;
+
+  static absl::Duration Of(const Durations& durations, int trial) {
+    const auto found = durations.find(trial);
+    return found == durations.end() ? absl::ZeroDuration() : found->second;
+  }
+  void Account(absl::Time now) {
+    spent_[trial_] += now - since_;
+    if (apart_) apart_for_[trial_] += now - since_;
+    since_ = now;
+  }
+
   int trial_ = -1;
+  bool apart_ = false;
   absl::Time since_;
-  std::map<int, absl::Duration> spent_;
+  Durations spent_;
+  Durations apart_for_;
 };
 
 struct RankState {

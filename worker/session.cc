@@ -152,6 +152,7 @@ bool Session::Connect() {
     if (!broken_) context.TryCancel();
   }
   reader.join();
+  if (greeted) handler_.OnDisconnect();
   const grpc::Status status = stream->Finish();
   const std::lock_guard lock(mutex_);
   context_ = nullptr;

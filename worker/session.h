@@ -33,6 +33,8 @@ class SessionHandler {
   virtual v1::Heartbeat MakeHeartbeat() = 0;
   // A new connection stands; before anything else of it. From the writing thread.
   virtual void OnWelcome(const v1::Welcome& welcome) = 0;
+  // That connection has ended, and nothing more comes of it. From the writing thread.
+  virtual void OnDisconnect() = 0;
   // Everything but welcomes and acknowledgements. From the reading thread.
   virtual void OnMessage(const v1::ToWorker& message) = 0;
 };

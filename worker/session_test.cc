@@ -26,8 +26,10 @@ class RecordingHandler : public SessionHandler {
   }
   v1::Heartbeat MakeHeartbeat() override { return {}; }
   void OnWelcome(const v1::Welcome&) override { ++welcomes; }
+  void OnDisconnect() override { ++disconnects; }
   void OnMessage(const v1::ToWorker&) override { ++messages; }
   std::atomic<int> welcomes = 0;
+  std::atomic<int> disconnects = 0;
   std::atomic<int> messages = 0;
 };
 
@@ -107,6 +109,7 @@ TEST_F(SessionTest, AfterARestartOfTheCoordinatorWhatItDidNotAcknowledgeIsSentAg
   EXPECT_EQ(Events(coordinator.received()), 2);
   EXPECT_TRUE(session_->Flush(absl::Now() + absl::Seconds(20)));
   EXPECT_EQ(handler_.welcomes, 2);
+  EXPECT_EQ(handler_.disconnects, 1);
 }
 
 TEST_F(SessionTest, PutsAndGetsOfABrokenConnectionAreNotKept) {

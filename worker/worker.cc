@@ -207,6 +207,11 @@ void Worker::OnWelcome(const v1::Welcome& welcome) {
   for (const auto& [name, assignment] : assignments_) assignment->Resend();
 }
 
+void Worker::OnDisconnect() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [name, assignment] : assignments_) assignment->Disconnect();
+}
+
 void Worker::OnMessage(const v1::ToWorker& message) {
   switch (message.message_case()) {
     case v1::ToWorker::kAssign:

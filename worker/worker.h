@@ -91,6 +91,7 @@ class Worker : private SessionHandler, private AssignmentListener {
   v1::Hello MakeHello() override;
   v1::Heartbeat MakeHeartbeat() override;
   void OnWelcome(const v1::Welcome& welcome) override;
+  void OnDisconnect() override;
   void OnMessage(const v1::ToWorker& message) override;
   void OnEvent(v1::AssignmentEvent event) override;
   void OnRelay(v1::FromWorker message) override;
