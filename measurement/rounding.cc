@@ -160,14 +160,22 @@ Rounding::OfOut Rounding::Out(int64_t head, int64_t row, const Reference::OutRow
 
 Rounding::RowState Rounding::StateOf(int64_t row, double lse, double delta,
                                      double delta_terms) const {
+  // One heavy key makes the sum over keys delta itself, many of them what the sum over d is.
+  return StateOf(row, lse, delta, delta_terms, Square(delta_terms) + Square(delta));
+}
+
+Rounding::RowState Rounding::StateOf(int64_t row, double lse, double delta, double delta_terms,
+                                     double weight_terms2) const {
   if (std::isinf(lse)) return {.lse = lse, .delta = delta};
-  // The LSE is as exact as logits of its size; delta comes from an out that was rounded to the
-  // dtype twice, its P and itself, and that sums over keys in fp32.
+  // The LSE is as exact as logits of its size. Delta comes from an out that was rounded to the
+  // dtype, element by element, and that sums over keys in fp32; and from weights that were off,
+  // each in all elements of out alike.
   const double lse_error2 =
       2 * DotError2(static_cast<double>(qk_dim_), 0, lse) + Square(kUnit) + Square(exponential_);
   const auto n = static_cast<double>(inputs_.problem.mask->RowCount(0, row));
   const double delta_error2 =
-      Square(delta_terms) * (2 * Square(half_dtype_) + Square(kHalf) * n + 2 * lse_error2) +
+      Square(delta_terms) * (Square(half_dtype_) + Square(kHalf) * n + 2 * lse_error2) +
+      weight_terms2 * (Square(half_dtype_) + 2 * lse_error2) +
       DotError2(static_cast<double>(v_dim_), Square(delta_terms), delta);
   return {.lse = lse,
           .delta = delta,
@@ -179,15 +187,22 @@ Rounding::RowState Rounding::StateOf(int64_t head, int64_t row, double lse, doub
   std::vector<Interval> keys;
   inputs_.problem.mask->RowKeys(0, row, &keys);
   std::vector<double> out(static_cast<size_t>(v_dim_));
+  double weight_terms2 = 0;
   ForEachToken(keys, [&](int64_t key) {
     const double p = std::exp(ScoreOf(head, row, key).value - lse);
-    for (int64_t d = 0; d < v_dim_; ++d) out[static_cast<size_t>(d)] += p * V(key)[d];
+    double dp = 0;
+    for (int64_t d = 0; d < v_dim_; ++d) {
+      out[static_cast<size_t>(d)] += p * V(key)[d];
+      dp += static_cast<double>(DOut(head, row)[d]) * V(key)[d];
+    }
+    weight_terms2 += Square(p * dp);
   });
   double terms2 = 0;
   for (int64_t d = 0; d < v_dim_; ++d) {
     terms2 += Square(DOut(head, row)[d] * out[static_cast<size_t>(d)]);
   }
-  return StateOf(row, lse, delta, std::sqrt(terms2));
+  // Over many keys the two are estimates of one spread: the larger counts.
+  return StateOf(row, lse, delta, std::sqrt(terms2), std::max(weight_terms2, terms2));
 }
 
 Rounding::Pair Rounding::WeightOf(int64_t head, int64_t row, int64_t key,

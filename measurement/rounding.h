@@ -34,10 +34,15 @@ class Rounding {
     double lse = 0, delta = 0;
     double lse_error = 0, delta_error = 0;  // standard errors
   };
-  // `delta_terms`: root of sum_d (dout_d out_d)^2, of which delta is the sum.
+  // `delta_terms`: root of sum_d (dout_d out_d)^2, of which delta is the sum. What the rounding of
+  // a weight does to delta is guessed at from these two.
   RowState StateOf(int64_t row, double lse, double delta, double delta_terms) const;
-  // With `delta_terms` from the row's keys.
+  // Both from the row's keys.
   RowState StateOf(int64_t head, int64_t row, double lse, double delta) const;
+
+  // `weight_terms2`: sum_j (p_j dP_j)^2, of which delta is the sum, too.
+  RowState StateOf(int64_t row, double lse, double delta, double delta_terms,
+                   double weight_terms2) const;
 
   struct OfOut {
     double out = 0, lse = 0;

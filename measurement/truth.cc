@@ -69,9 +69,7 @@ class HeadTruth {
       const auto [head, token] = rows[n];
       if (keys.empty()) exact_.PrepareRows(head, {token, token + 1});
       const Rounding::RowState state =
-          keys.empty()
-              ? rounding_.StateOf(head, token, exact_.lse(head, token), exact_.delta(head, token))
-              : states_[static_cast<size_t>(head * inputs_.problem.q_tokens() + token)];
+          rounding_.StateOf(head, token, exact_.lse(head, token), exact_.delta(head, token));
       double terms = 0;
       std::vector<double> exact = exact_.DQ(head, token, &terms);
       const double error = rounding_.DQ(head, token, state, exact);
