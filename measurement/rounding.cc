@@ -168,14 +168,14 @@ Rounding::RowState Rounding::StateOf(int64_t row, double lse, double delta, doub
                                      double weight_terms2) const {
   if (std::isinf(lse)) return {.lse = lse, .delta = delta};
   // The LSE is as exact as logits of its size. Delta comes from an out that was rounded to the
-  // dtype, element by element, and that sums over keys in fp32; and from weights that were off,
-  // each in all elements of out alike.
+  // dtype, element by element, and that sums over keys in fp32; and from weights that were
+  // rounded to the dtype, unseen by their sum, each in all elements of out alike.
   const double lse_error2 =
       2 * DotError2(static_cast<double>(qk_dim_), 0, lse) + Square(kUnit) + Square(exponential_);
   const auto n = static_cast<double>(inputs_.problem.mask->RowCount(0, row));
   const double delta_error2 =
       Square(delta_terms) * (Square(half_dtype_) + Square(kHalf) * n + 2 * lse_error2) +
-      weight_terms2 * (Square(half_dtype_) + 2 * lse_error2) +
+      weight_terms2 * Square(half_dtype_) +
       DotError2(static_cast<double>(v_dim_), Square(delta_terms), delta);
   return {.lse = lse,
           .delta = delta,
