@@ -107,9 +107,10 @@ void RunnerPool::Spawn() {
     std::promise<Started> request = std::move(requests_.front());
     requests_.pop_front();
     lock.unlock();
-    request.set_value(RunnerProcess::Start(options_.program, options_.arguments));
+    Started runner = RunnerProcess::Start(options_.program, options_.arguments);
     lock.lock();
-    ++started_;
+    ++started_;  // before whoever asked goes on
+    request.set_value(std::move(runner));
   }
 }
 
