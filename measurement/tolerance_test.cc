@@ -111,7 +111,7 @@ void RecordFault(const std::string& fault, DType dtype, const Ratios& ratios) {
 
 // Row 505 of these inputs has one heavy key, whose rounding moves delta by far more than the
 // elements of out do that it moves. What is rounded depends on which maximum of the past the
-// weights refer to: for the GPU kernel that rescales late, any up to 2^8 below the row's own.
+// weights refer to: for a kernel that rescales late, any up to 2^8 below the row's own.
 TEST(ToleranceTest, AHeavyKeyMayBeRoundedAgainstAnyReference) {
   constexpr int64_t kTokens = 16384, kRow = 505, kHead = 7, kHeads = 32, kDim = 128;
   Problem problem;
