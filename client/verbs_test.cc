@@ -103,9 +103,7 @@ TEST(ListVerb, NamesEverythingWithItsParameters) {
   }
   EXPECT_EQ(names.size(), MaskTypes().size());
   EXPECT_TRUE(names.contains("causal"));
-  // Limits are exact: a mask has 2^31 tokens at most.
-  EXPECT_THAT(RunForTest({"list", "masks"}).out,
-              AllOf(HasSubstr("        window: "), HasSubstr("(0 to 2147483648)")));
+  EXPECT_THAT(RunForTest({"list", "masks"}).out, HasSubstr("        window: "));
   EXPECT_THAT(RunForTest({"list", "kernels"}).out,
               AllOf(HasSubstr("cpu_tiled\n"), HasSubstr("cpu_reference\n")));
   EXPECT_THAT(RunForTest({"list", "strategies"}).out,
@@ -115,6 +113,7 @@ TEST(ListVerb, NamesEverythingWithItsParameters) {
   EXPECT_EQ(RunForTest({"list", "everything"}).code, ExitCode::kUsage);
 }
 
+// Limits are exact: a mask has 2^31 tokens at most.
 TEST(ListVerb, RangesAreWrittenAsASuiteWouldHaveThem) {
   const RunResult result = RunForTest({"list", "masks"});
   EXPECT_THAT(result.out, AllOf(HasSubstr("(0 to 2147483648)"), Not(HasSubstr("e+09"))));

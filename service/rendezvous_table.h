@@ -30,8 +30,10 @@ class RendezvousTable {
   // from Put, Abort, Close or Expire. It must not block.
   using Answer = std::function<void(absl::StatusOr<std::string>)>;
 
+  static constexpr int64_t kMaxBytes = int64_t{64} << 20;
+
   // `max_bytes`: of keys and values that one assignment may hold.
-  explicit RendezvousTable(int64_t max_bytes = int64_t{64} << 20) : max_bytes_(max_bytes) {}
+  explicit RendezvousTable(int64_t max_bytes = kMaxBytes) : max_bytes_(max_bytes) {}
   RendezvousTable(const RendezvousTable&) = delete;
   RendezvousTable& operator=(const RendezvousTable&) = delete;
   ~RendezvousTable();  // answers what waits with Aborted

@@ -45,6 +45,13 @@ std::string SlowTrials(int trials, double seconds) {
 
 bool IsRunning(const v1::JobEvent& event) { return event.samples() > 0; }
 
+// Submits a suite and waits until one of its trials takes samples.
+std::string SubmitAndRun(Fleet& fleet, const std::string& suite) {
+  std::string job = fleet.Submit(suite);
+  fleet.WaitForEvent(job, IsRunning);
+  return job;
+}
+
 // Every trial has one result, and its last attempt is the one that gave it.
 void ExpectAllOkOnce(Fleet& fleet, const std::string& job, int trials) {
   const v1::Job ended = fleet.GetJob(job);
@@ -267,8 +274,7 @@ TEST(Recovery, AWorkerThatIsAskedToStopFinishesWhatRuns) {
   Fleet fleet;
   fleet.StartCoordinator();
   fleet.StartWorker("w1", 1);
-  const std::string job = fleet.Submit(SlowTrials(2, 2));
-  fleet.WaitForEvent(job, IsRunning);
+  const std::string job = SubmitAndRun(fleet, SlowTrials(2, 2));
   fleet.worker("w1").Signal(SIGTERM);
   EXPECT_EQ(CodeOf(fleet.worker("w1")), 0);
   const v1::Job job_now = fleet.GetJob(job);
@@ -283,8 +289,7 @@ TEST(Recovery, AWorkerThatIsAskedToStopWhileTheCoordinatorIsAwayKeepsWhatItCould
   Fleet fleet;
   fleet.StartCoordinator();
   fleet.StartWorker("w1", 1);
-  const std::string job = fleet.Submit(SlowTrials(1, 1));
-  fleet.WaitForEvent(job, IsRunning);
+  const std::string job = SubmitAndRun(fleet, SlowTrials(1, 1));
   fleet.KillCoordinator();
   fleet.worker("w1").Signal(SIGTERM);
   EXPECT_EQ(CodeOf(fleet.worker("w1")), 0);
@@ -302,8 +307,7 @@ TEST(Recovery, ASecondSignalStopsAWorkerAtOnceAndTheTrialRunsElsewhere) {
   Fleet fleet;
   fleet.StartCoordinator({"--grace", "1"});
   fleet.StartWorker("w1", 1);
-  const std::string job = fleet.Submit(SlowTrials(1, 20));
-  fleet.WaitForEvent(job, IsRunning);
+  const std::string job = SubmitAndRun(fleet, SlowTrials(1, 20));
   const absl::Time start = absl::Now();
   fleet.worker("w1").Signal(SIGTERM);
   EXPECT_TRUE(
@@ -318,8 +322,7 @@ TEST(Recovery, ACoordinatorThatIsAskedToStopEndsAndTheJobGoesOnWithTheNext) {
   Fleet fleet;
   fleet.StartCoordinator();
   fleet.StartWorker("w1", 1);
-  const std::string job = fleet.Submit(SlowTrials(3, 1));
-  fleet.WaitForEvent(job, IsRunning);
+  const std::string job = SubmitAndRun(fleet, SlowTrials(3, 1));
   fleet.coordinator().Signal(SIGTERM);
   EXPECT_EQ(CodeOf(fleet.coordinator()), 0);
   fleet.StartCoordinator();

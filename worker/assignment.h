@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "lcab/v1/fleet.pb.h"
 #include "lcab/v1/trial.pb.h"
+#include "service/rendezvous_table.h"
 #include "worker/assignment_rendezvous.h"
 #include "worker/death.h"
 #include "worker/device_leases.h"
@@ -46,7 +47,7 @@ struct AssignmentOptions {
   // For how long a trial's limit stands still while its ranks cannot meet: the coordinator is away.
   absl::Duration absence_limit = absl::Minutes(2);
   // Of keys and values that its ranks may leave for each other.
-  int64_t rendezvous_bytes = int64_t{64} << 20;
+  int64_t rendezvous_bytes = service::RendezvousTable::kMaxBytes;
   // How long devices of an earlier assignment are waited for.
   absl::Duration lease_timeout = absl::Seconds(30);
 };

@@ -32,7 +32,7 @@ class AssignmentRendezvous {
 
   // `max_bytes`: of the keys and values that it may hold.
   AssignmentRendezvous(std::string assignment, Answer answer, Relay relay,
-                       int64_t max_bytes = int64_t{64} << 20);
+                       int64_t max_bytes = service::RendezvousTable::kMaxBytes);
 
   // ResourceExhausted when it is full: who waits for the key waits in vain. A second value for a
   // key changes nothing, and after Abort nothing is put; neither is a failure.
