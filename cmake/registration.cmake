@@ -4,8 +4,11 @@
 # member is used, so registration is an explicit call, generated here: kernels/register_all.h and
 # cp/register_all.h declare it.
 
-# lcab_kernel(<name> SOURCES <file>... [HEADERS <file>...] [DEPS <target>...] [TESTS <file>...])
-# One of the sources defines, in namespace lcab, void Register_<name>(KernelRegistry&).
+# lcab_kernel(<name> [SOURCES <file>...] [HEADERS <file>...] [DEPS <target>...] [TESTS <file>...]
+#             [CUDA_SOURCES <file>...] [CUDA_HEADERS <file>...] [CUDA_TESTS <file>...])
+# One of the sources defines, in namespace lcab, void Register_<name>(KernelRegistry&). A kernel that
+# has CUDA_SOURCES is registered, by one of these, only where CUDA is built; its SOURCES and TESTS are
+# compiled everywhere.
 macro(lcab_kernel)
   _lcab_registered(kernels ${ARGN})
 endmacro()
@@ -18,7 +21,8 @@ endmacro()
 
 # The sources join the folder's library and the tests its test binary.
 function(_lcab_registered library name)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;HEADERS;DEPS;TESTS")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" ""
+                        "SOURCES;HEADERS;DEPS;TESTS;CUDA_SOURCES;CUDA_HEADERS;CUDA_TESTS")
   _lcab_reject_unparsed("registration of ${name}" "${arg_UNPARSED_ARGUMENTS}")
   if(NOT name MATCHES "^[a-z][a-z0-9_]*$")
     message(FATAL_ERROR "'${name}' is not a name for suites and C++: lower case, digits, underscores")
@@ -30,12 +34,16 @@ function(_lcab_registered library name)
   if(name IN_LIST names)
     message(FATAL_ERROR "${name} is registered twice in ${library}/")
   endif()
-  set_property(GLOBAL APPEND PROPERTY LCAB_REGISTERED_${library} ${name})
+  if(LCAB_CUDA OR NOT arg_CUDA_SOURCES)
+    set_property(GLOBAL APPEND PROPERTY LCAB_REGISTERED_${library} ${name})
+  endif()
   target_sources(lcab_${library} PRIVATE ${arg_SOURCES})
   lcab_link(lcab_${library} PRIVATE ${arg_DEPS})
   _lcab_headers(lcab_${library} ${arg_HEADERS})
-  if(arg_TESTS)
-    lcab_test(${library} SOURCES ${arg_TESTS} DEPS lcab_${library} ${arg_DEPS})
+  _lcab_cuda(lcab_${library} SOURCES ${arg_CUDA_SOURCES} HEADERS ${arg_CUDA_HEADERS})
+  if(arg_TESTS OR arg_CUDA_TESTS)
+    lcab_test(${library} SOURCES ${arg_TESTS} CUDA_SOURCES ${arg_CUDA_TESTS}
+              DEPS lcab_${library} ${arg_DEPS})
   endif()
 endfunction()
 

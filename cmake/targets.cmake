@@ -17,6 +17,29 @@ function(lcab_strict target)
     endif()
   endif()
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${warnings}>")
+  # nvcc writes C++ of its own around ours, which is not pedantic and casts as it likes.
+  target_compile_options(${target} PRIVATE
+    "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings;-Xcompiler=-Wall,-Wextra,-Werror,-Wno-missing-field-initializers>")
+endfunction()
+
+# Sources that need CUDA's headers or its compiler; nothing where CUDA is not built.
+function(_lcab_cuda target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;HEADERS")
+  if(NOT LCAB_CUDA OR "${arg_SOURCES}${arg_HEADERS}" STREQUAL "")
+    # Named all the same, so that the house knows every header.
+    foreach(header IN LISTS arg_HEADERS)
+      _lcab_name_header(${target} "${header}")
+    endforeach()
+    return()
+  endif()
+  target_sources(${target} PRIVATE ${arg_SOURCES})
+  target_compile_definitions(${target} PRIVATE LCAB_HAS_CUDA=1)
+  target_include_directories(${target} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+  target_link_libraries(${target} PRIVATE CUDA::cudart_static)
+  _lcab_headers(${target} ${arg_HEADERS})
+  if(TARGET ${target}_headers)
+    target_include_directories(${target}_headers SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+  endif()
 endfunction()
 
 # What libraries, executables and tests have in common.
@@ -27,25 +50,34 @@ function(_lcab_setup target)
   lcab_strict(${target})
 endfunction()
 
+function(_lcab_name_header target header)
+  cmake_path(ABSOLUTE_PATH header NORMALIZE OUTPUT_VARIABLE path)
+  if(NOT EXISTS "${path}")
+    message(FATAL_ERROR "${target}: there is no header ${path}")
+  endif()
+  file(RELATIVE_PATH relative "${PROJECT_SOURCE_DIR}" "${path}")
+  set_property(GLOBAL APPEND PROPERTY LCAB_HEADERS "${relative}")
+  set(relative "${relative}" PARENT_SCOPE)
+endfunction()
+
 # Headers are listed, so that one that is forgotten is noticed (tests/house_test.py), and each is
 # compiled alone in a test build: a header that leans on its includer's includes does not pass.
 function(_lcab_headers target)
   foreach(header IN LISTS ARGN)
-    cmake_path(ABSOLUTE_PATH header NORMALIZE OUTPUT_VARIABLE path)
-    if(NOT EXISTS "${path}")
-      message(FATAL_ERROR "${target}: there is no header ${path}")
-    endif()
-    file(RELATIVE_PATH relative "${PROJECT_SOURCE_DIR}" "${path}")
-    set_property(GLOBAL APPEND PROPERTY LCAB_HEADERS "${relative}")
+    _lcab_name_header(${target} "${header}")
     if(NOT LCAB_TESTS OR LCAB_SANITIZE)
       continue()
     endif()
+    set(language cc)
+    if(relative MATCHES "\\.cuh$")
+      set(language cu)
+    endif()
     # Twice, so that a missing include guard shows.
-    set(unit "${PROJECT_BINARY_DIR}/header_alone/${relative}.cc")
+    set(unit "${PROJECT_BINARY_DIR}/header_alone/${relative}.${language}")
     file(CONFIGURE OUTPUT "${unit}" CONTENT "#include \"${relative}\"\n#include \"${relative}\"\n")
     if(NOT TARGET ${target}_headers)
       add_library(${target}_headers OBJECT)
-      target_compile_options(${target}_headers PRIVATE -O0 -g0)
+      target_compile_options(${target}_headers PRIVATE -O0 "$<$<COMPILE_LANGUAGE:CXX>:-g0>")
       # What the target's own sources see, their headers may include.
       target_include_directories(${target}_headers PRIVATE $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
       target_link_libraries(${target}_headers PRIVATE $<TARGET_PROPERTY:${target},LINK_LIBRARIES>)
@@ -56,10 +88,10 @@ function(_lcab_headers target)
 endfunction()
 
 # lcab_library(<name> [SOURCES <file>...] [HEADERS <file>...] [DEPS <target>...]
-#              [PRIVATE_DEPS <target>...])
+#              [PRIVATE_DEPS <target>...] [CUDA_SOURCES <file>...] [CUDA_HEADERS <file>...])
 # Makes lcab_<name>. Includes are relative to the root: #include "attention/mask.h".
 function(lcab_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;HEADERS;DEPS;PRIVATE_DEPS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;HEADERS;DEPS;PRIVATE_DEPS;CUDA_SOURCES;CUDA_HEADERS")
   _lcab_reject_unparsed("lcab_library(${name})" "${arg_UNPARSED_ARGUMENTS}")
   set(target lcab_${name})
   # With no source yet it still is an archive: registrations may add to it later.
@@ -70,6 +102,7 @@ function(lcab_library name)
   lcab_link(${target} PUBLIC ${arg_DEPS})
   lcab_link(${target} PRIVATE ${arg_PRIVATE_DEPS})
   _lcab_headers(${target} ${arg_HEADERS})
+  _lcab_cuda(${target} SOURCES ${arg_CUDA_SOURCES} HEADERS ${arg_CUDA_HEADERS})
 endfunction()
 
 # lcab_executable(<name> SOURCES <file>... [HEADERS <file>...] [DEPS <target>...])
@@ -87,7 +120,8 @@ function(lcab_executable name)
 endfunction()
 
 # lcab_test(<folder> SOURCES <file>... [HEADERS <file>...] [DEPS <target>...]
-#           [LABELS <label>...] [TIMEOUT <seconds>] [SERIAL])
+#           [LABELS <label>...] [TIMEOUT <seconds>] [SERIAL]
+#           [CUDA_SOURCES <file>...] [CUDA_HEADERS <file>...])
 # Adds to the folder's one GoogleTest binary, lcab_<folder>_test, made by the first call. Each test
 # runs alone under ctest, in the source root, with LCAB_BIN_DIR naming the folder of the programs;
 # its label is the folder. TIMEOUT (60 by default) is for one test and is tripled under sanitizers.
@@ -97,7 +131,7 @@ function(lcab_test folder)
   if(NOT LCAB_TESTS)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "TIMEOUT" "SOURCES;HEADERS;DEPS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "TIMEOUT" "SOURCES;HEADERS;DEPS;LABELS;CUDA_SOURCES;CUDA_HEADERS")
   _lcab_reject_unparsed("lcab_test(${folder})" "${arg_UNPARSED_ARGUMENTS}")
   set(target lcab_${folder}_test)
   if(NOT TARGET ${target})
@@ -127,6 +161,7 @@ function(lcab_test folder)
   target_sources(${target} PRIVATE ${arg_SOURCES})
   lcab_link(${target} PRIVATE ${arg_DEPS})
   _lcab_headers(${target} ${arg_HEADERS})
+  _lcab_cuda(${target} SOURCES ${arg_CUDA_SOURCES} HEADERS ${arg_CUDA_HEADERS})
 endfunction()
 
 # lcab_link(<target> PUBLIC|PRIVATE <dependency>...): target_link_libraries under the house's rule.

@@ -16,6 +16,10 @@ if(CMAKE_BUILD_TYPE)
 endif()
 list(JOIN LCAB_CXX_OPTIONS " " cxx_options)
 string(STRIP "${LCAB_BUILD_FLAGS} ${cxx_options}" LCAB_BUILD_FLAGS)
+if(LCAB_CUDA)
+  list(JOIN LCAB_CUDA_OPTIONS " " cuda_options)
+  string(APPEND LCAB_BUILD_FLAGS "; nvcc ${CMAKE_CUDA_COMPILER_VERSION}: ${CMAKE_CUDA_FLAGS_${build_type}} ${cuda_options}")
+endif()
 file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/generated/lcab_version_build.cc" @ONLY CONTENT
 "// Generated from cmake/version.cmake.
 #include \"lcab_version_parts.h\"
