@@ -150,12 +150,15 @@ double FlopsPerCycle(std::string_view cpuinfo) {
   const auto has = [&](std::string_view flag) {
     return flags.find(fmt::format(" {} ", flag)) != std::string::npos;
   };
-  // Two fused multiply-adds a cycle of the widest vector; dot-product instructions on pairs of bf16
-  // double that; a matrix unit does 16 x 16 x 32 of them in 16 cycles.
-  if (has("amx_bf16")) return 2048;
+  // A multiply-add is two operations. Two of the widest vector are done in a cycle; dot products of
+  // pairs of bf16 double that. A matrix unit multiplies 16 x 32 by 32 x 16 bf16 in 16 cycles, 512
+  // multiply-adds a cycle (Intel 64 and IA-32 Architectures Optimization Reference Manual, chapter
+  // "Intel AMX": TDPBF16PS has a throughput of 16 cycles).
+  if (has("amx_bf16")) return 1024;
   if (has("avx512_bf16")) return 128;
   if (has("avx512f")) return 64;
-  if (has("fma")) return 32;
+  // Without fused ones a multiplication and an addition are done in its place, of half as many
+  // operations: a bound all the same, as is that of SSE below.
   if (has("avx")) return 32;
   return 16;
 }
