@@ -1,5 +1,6 @@
 #include "device/cpu/cpu_conditions.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,10 +8,13 @@
 #include <chrono>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "fmt/format.h"
 
@@ -56,6 +60,32 @@ double ReadTemperatureCelsius() {
     }
   }
   return 0;
+}
+
+struct Cache {
+  int64_t bytes = 0;
+  std::string shared_by;  // a list of processors
+};
+
+// The cache of the highest level that the processor has; of 0 bytes where the kernel names none.
+Cache LastCacheOf(int cpu, std::string_view root) {
+  constexpr int kMostCaches = 16;
+  Cache last;
+  int64_t highest = 0;
+  for (int index = 0; index < kMostCaches; ++index) {
+    const std::string folder =
+        fmt::format("{}/sys/devices/system/cpu/cpu{}/cache/index{}", root, cpu, index);
+    const std::optional<int64_t> level = ReadInteger(folder + "/level");
+    if (!level) break;
+    if (*level <= highest) continue;
+    // "32768K"
+    const std::optional<int64_t> kibibytes = ReadInteger(folder + "/size");
+    const std::optional<std::string> shared_by = FirstLine(folder + "/shared_cpu_list");
+    if (!kibibytes || !shared_by) continue;
+    highest = *level;
+    last = {*kibibytes * 1024, *shared_by};
+  }
+  return last;
 }
 
 // `rounds` times 16 dependent additions of registers. (Additions of constants are no measure: some
@@ -114,11 +144,25 @@ int64_t MachineMemoryBytes() {
   return bytes;
 }
 
-int64_t LastLevelCacheBytes() {
-  int64_t bytes = 0;
-  for (const int level : {_SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE, _SC_LEVEL4_CACHE_SIZE}) {
-    bytes = std::max(bytes, static_cast<int64_t>(sysconf(level)));
+std::vector<int> AllowedCpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return {};
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
   }
+  return cpus;
+}
+
+int64_t LastLevelCacheBytes(std::span<const int> cpus, std::string_view root) {
+  std::map<std::string, int64_t> caches;  // by the processors that share one
+  for (const int cpu : cpus) {
+    const Cache last = LastCacheOf(cpu, root);
+    if (last.bytes > 0) caches[last.shared_by] = last.bytes;
+  }
+  int64_t bytes = 0;
+  for (const auto& [shared_by, size] : caches) bytes += size;
   return bytes > 0 ? bytes : int64_t{32} << 20;
 }
 

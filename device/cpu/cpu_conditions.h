@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "device/device.h"
 
@@ -19,8 +21,12 @@ std::string CpuModel();
 // Memory of the machine or of the control group, whichever is less, in bytes.
 int64_t MachineMemoryBytes();
 
-// Bytes of the largest cache, as the kernel tells; 32 MiB where it does not.
-int64_t LastLevelCacheBytes();
+// Bytes of the last-level caches that the threads of this process may use, taken together: a large
+// processor has one for each few of its cores. 32 MiB where the kernel does not tell. `root` is put
+// before paths like /sys/devices, for tests.
+int64_t LastLevelCacheBytes(std::span<const int> cpus, std::string_view root = "");
+// The processors on which the caller may run; empty where the kernel does not tell.
+std::vector<int> AllowedCpus();
 
 // Cycles a second of the core that runs the caller, now: counted by a chain of additions, each of
 // which takes one cycle and needs the one before. Takes about a millisecond.

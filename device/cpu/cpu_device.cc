@@ -75,16 +75,20 @@ class CpuDevice : public Device {
 
   absl::Status FlushCaches(Stream& stream) override {
     return stream.Enqueue([this] {
-      // Outside the accounted memory: it belongs to the measurement, not to the problem. Each
-      // thread also goes through more than its own caches hold.
+      // Outside the accounted memory: it belongs to the measurement, not to the problem. Threads
+      // are spread over the last-level caches, so that those of each go through twice what it
+      // holds.
       const std::lock_guard lock(flush_mutex_);
-      try {
-        flush_.resize(static_cast<size_t>(2 * LastLevelCacheBytes()) / sizeof(uint64_t));
-      } catch (const std::bad_alloc&) {
-        return absl::ResourceExhaustedError(
-            fmt::format("{} has no {} bytes with which to flush its caches; measure with warm "
-                        "caches, or leave more memory free",
-                        info_.id, 2 * LastLevelCacheBytes()));
+      if (flush_.empty()) {
+        const int64_t bytes = 2 * LastLevelCacheBytes(AllowedCpus());
+        try {
+          flush_.resize(static_cast<size_t>(bytes) / sizeof(uint64_t));
+        } catch (const std::bad_alloc&) {
+          return absl::ResourceExhaustedError(
+              fmt::format("{} has no {} bytes with which to flush its caches; measure with warm "
+                          "caches, or leave more memory free",
+                          info_.id, bytes));
+        }
       }
       const size_t share = flush_.size() / static_cast<size_t>(info_.threads);
       workers_->RunOnEach([&](int thread) {

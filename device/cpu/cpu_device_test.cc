@@ -1,5 +1,9 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,6 +14,7 @@
 #include "absl/time/time.h"
 #include "device/cpu/cpu_conditions.h"
 #include "device/device.h"
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -120,6 +125,43 @@ TEST(CpuDeviceTest, FlushingCachesLeavesMemoryAlone) {
   ASSERT_TRUE(device->FlushCaches(device->stream()).ok());
   for (int64_t i = 0; i < 1000; ++i) ASSERT_EQ(memory.data()[i], std::byte{7});
   EXPECT_EQ(device->allocated_bytes(), 1000);
+}
+
+// What the kernel says of caches, in a folder that stands for the root of the file system.
+class CacheFilesTest : public testing::Test {
+ protected:
+  ~CacheFilesTest() override { std::filesystem::remove_all(root_); }
+
+  void Add(int cpu, int index, int level, const std::string& size, const std::string& shared_by) {
+    const std::filesystem::path folder =
+        root_ / fmt::format("sys/devices/system/cpu/cpu{}/cache/index{}", cpu, index);
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder / "level") << level << "\n";
+    std::ofstream(folder / "size") << size << "\n";
+    std::ofstream(folder / "shared_cpu_list") << shared_by << "\n";
+  }
+  int64_t BytesOf(const std::vector<int>& cpus) const {
+    return LastLevelCacheBytes(cpus, root_.string());
+  }
+
+  const std::filesystem::path root_ =
+      std::filesystem::path(testing::TempDir()) / fmt::format("lcab_caches_{}", getpid());
+};
+
+TEST_F(CacheFilesTest, CachesOfTheHighestLevelAreAddedUpEachOnce) {
+  for (int cpu = 0; cpu < 4; ++cpu) {
+    Add(cpu, 0, 1, "32K", fmt::format("{}", cpu));
+    Add(cpu, 1, 2, "1024K", fmt::format("{}", cpu));
+    Add(cpu, 2, 3, "32768K", cpu < 2 ? "0-1" : "2-3");
+  }
+  EXPECT_EQ(BytesOf({0, 1, 2, 3}), int64_t{64} << 20);
+  EXPECT_EQ(BytesOf({2, 3}), int64_t{32} << 20);
+  EXPECT_EQ(BytesOf({1, 2}), int64_t{64} << 20);
+}
+
+TEST_F(CacheFilesTest, ThirtyTwoMebibytesStandForWhatTheKernelDoesNotTell) {
+  EXPECT_EQ(BytesOf({0, 1}), int64_t{32} << 20);
+  EXPECT_EQ(BytesOf({}), int64_t{32} << 20);
 }
 
 TEST(CpuDeviceTest, ConditionsAreKnownOrZero) {
