@@ -195,6 +195,22 @@ TEST_F(CpuKernelsTest, AnyNumberOfThreadsComputesRight) {
   }
 }
 
+TEST_F(CpuKernelsTest, TheBackwardPassUsesTheLseThatItIsGiven) {
+  const Problem problem = MakeProblem(NamedMask("causal", 60), 2, 1, 16, 16);
+  const KernelInputs inputs = KernelInputs::Random(problem, 1);
+  const KernelOutputs truth = ReferenceOutputs(problem, inputs);
+  // exp(score - (LSE + ln 2)) is half of P, and dV = P^T dO.
+  KernelOutputs given = truth;
+  for (float& lse : given.lse) lse += std::log(2.0f);
+  for (const char* name : {"cpu_tiled", "cpu_reference"}) {
+    const KernelOutputs outputs =
+        RunKernel(BuiltinKernel(name), problem, inputs, *device_, {.forward = &given});
+    for (size_t i = 0; i < truth.dv.size(); ++i) {
+      ASSERT_NEAR(outputs.dv[i], truth.dv[i] / 2, 1e-5) << name << " " << i;
+    }
+  }
+}
+
 TEST_F(CpuKernelsTest, NanInInputsShowsInEveryRowThatSeesIt) {
   const Problem problem = MakeProblem(NamedMask("causal", 100), 1, 1, 16, 16);
   for (const char* name : {"cpu_tiled", "cpu_reference"}) {

@@ -45,7 +45,6 @@ class DeviceTensor {
         view_.Row<BFloat16>(token, head)[channel] = ToBFloat16(value);
       }
     });
-    set_ = true;
   }
   void SetAll(float value) {
     Set(std::vector<float>(static_cast<size_t>(view_.tokens * view_.heads * view_.dim), value));
@@ -96,7 +95,6 @@ class DeviceTensor {
 
   Memory memory_;
   TensorView view_;
-  bool set_ = false;
 };
 
 std::vector<float> RandomTensor(const Problem& problem, Tensor tensor, uint64_t seed) {
@@ -206,6 +204,11 @@ KernelOutputs RunKernel(const Kernel& kernel, const Problem& problem, const Kern
     const KernelOutputs& given = options.forward != nullptr ? *options.forward : outputs;
     std::vector<float> lse = given.lse;
     std::vector<float> delta = DeltaOf(problem, inputs.dout, given.out);
+    if (options.forward != nullptr) out.Set(given.out);
+    // What the kernel does not ask for is not there.
+    const bool wants_delta = kernel.GetTraits(options.kernel_options).wants_delta;
+    const TensorView given_out = wants_delta ? TensorView() : out.view();
+    const RowStatView given_delta = wants_delta ? stat_view(delta) : RowStatView();
     if (options.accumulate_on) {
       for (DeviceTensor* gradient : {&dq, &dk, &dv}) gradient->SetAll(*options.accumulate_on);
     }
@@ -216,8 +219,8 @@ KernelOutputs RunKernel(const Kernel& kernel, const Problem& problem, const Kern
       return outputs;
     }
     status = (*backward)->Backward(
-        {q.view(), k.view(), v.view(), dout.view(), out.view(), stat_view(outputs.lse),
-         stat_view(delta), dq.view(), dk.view(), dv.view(), options.accumulate_on.has_value()},
+        {q.view(), k.view(), v.view(), dout.view(), given_out, stat_view(lse), given_delta,
+         dq.view(), dk.view(), dv.view(), options.accumulate_on.has_value()},
         device.stream());
     if (status.ok()) status = synchronise();
     EXPECT_TRUE(status.ok()) << kernel.name() << ": " << status;

@@ -44,8 +44,9 @@ struct KernelRunOptions {
   std::optional<float> accumulate_on;
 };
 
-// Both passes (LSE and out of the forward pass feed the backward one; delta is computed here in
-// fp64). Adds a test failure where an input changed or padding was written.
+// Both passes (LSE and out of the forward pass feed the backward one, which is given out or delta,
+// whichever it wants; delta is computed here in fp64). Adds a test failure where an input changed
+// or padding was written.
 KernelOutputs RunKernel(const Kernel& kernel, const Problem& problem, const KernelInputs& inputs,
                         Device& device, const KernelRunOptions& options = {});
 
