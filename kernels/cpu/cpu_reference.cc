@@ -1,12 +1,14 @@
 // cpu_reference: the definition of attention written down in fp64, one pair of query and key at a
 // time. Slow; made to be read and believed.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "fmt/format.h"

@@ -19,6 +19,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_cases_for_test.h"
 #include "kernels/cpu/tiled_kernel.h"
+#include "kernels/cpu/tiled_plan.h"
 #include "kernels/cpu/tiled_simd.h"
 #include "kernels/testing/kernel_run.h"
 
@@ -193,6 +194,27 @@ TEST_F(CpuKernelsTest, AnyNumberOfThreadsComputesRight) {
     ExpectTruthOfTiled(MakeProblem(NamedMask("causal", 333), 3, 3, 16, 16),
                        fmt::format("{} threads", threads));
   }
+}
+
+TEST_F(CpuKernelsTest, KvHeadsThatExceedTheMemoryOfABatchAreComputedInTurn) {
+  const Problem problem = MakeProblem(NamedMask("block_sparse_uniform", 300, 5), 10, 5, 16, 24);
+  const TiledSimd& simd = BestTiledSimd();
+  const auto two_heads = [&](Pass pass) {
+    return 2 * TiledPlan(problem, pass, simd, /*threads=*/1).HeadFloats() *
+           static_cast<int64_t>(sizeof(float));
+  };
+  for (const int threads : {1, 2, 3}) {
+    device_ = MakeCpuDevice({.threads = threads}).value();
+    for (const int64_t bytes :
+         {int64_t{1}, two_heads(Pass::kForward), two_heads(Pass::kBackward)}) {
+      const std::unique_ptr<Kernel> kernel = MakeTiledKernel("in turn", simd, bytes);
+      ExpectTruth({kernel.get()}, problem, fmt::format("{} threads, {} bytes", threads, bytes));
+    }
+  }
+  // The last batch has one head only.
+  EXPECT_EQ(TiledPlan(problem, Pass::kForward, simd, 2, two_heads(Pass::kForward)).batch, 2);
+  EXPECT_EQ(TiledPlan(problem, Pass::kBackward, simd, 2, two_heads(Pass::kBackward)).batch, 2);
+  EXPECT_EQ(TiledPlan(problem, Pass::kBackward, simd, 2, 1).batch, 1);
 }
 
 TEST_F(CpuKernelsTest, TheBackwardPassUsesTheLseThatItIsGiven) {

@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "fmt/format.h"
@@ -276,7 +278,8 @@ class PreparedTiled : public PreparedKernel {
 
 class TiledKernel : public Kernel {
  public:
-  TiledKernel(std::string name, const TiledSimd& simd) : name_(std::move(name)), simd_(simd) {}
+  TiledKernel(std::string name, const TiledSimd& simd, int64_t batch_bytes)
+      : name_(std::move(name)), simd_(simd), batch_bytes_(batch_bytes) {}
 
   std::string name() const override { return name_; }
   std::string description() const override {
@@ -301,7 +304,7 @@ class TiledKernel : public Kernel {
                                                const Options& options,
                                                const DeviceInfo& device) const override {
     if (absl::Status status = Check(problem, pass, options, device); !status.ok()) return status;
-    const TiledPlan plan(problem, pass, simd_, device.threads);
+    const TiledPlan plan(problem, pass, simd_, device.threads, batch_bytes_);
     Requirements requirements;
     requirements.workspace_bytes = plan.WorkspaceBytes(device.threads);
     for (const TileSchedule& schedule : MakeSchedules(problem, plan.shape)) {
@@ -317,7 +320,7 @@ class TiledKernel : public Kernel {
       return status;
     }
     const int threads = device.workers()->threads();
-    const TiledPlan plan(problem, pass, simd_, threads);
+    const TiledPlan plan(problem, pass, simd_, threads, batch_bytes_);
     absl::StatusOr<Memory> workspace = device.Allocate(plan.WorkspaceBytes(threads));
     if (!workspace.ok()) return workspace.status();
     return std::unique_ptr<PreparedKernel>(std::make_unique<PreparedTiled>(
@@ -334,12 +337,14 @@ class TiledKernel : public Kernel {
 
   const std::string name_;
   const TiledSimd& simd_;
+  const int64_t batch_bytes_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> MakeTiledKernel(std::string name, const TiledSimd& simd) {
-  return std::make_unique<TiledKernel>(std::move(name), simd);
+std::unique_ptr<Kernel> MakeTiledKernel(std::string name, const TiledSimd& simd,
+                                        int64_t batch_bytes) {
+  return std::make_unique<TiledKernel>(std::move(name), simd, batch_bytes);
 }
 
 }  // namespace lcab

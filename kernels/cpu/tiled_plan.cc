@@ -6,9 +6,6 @@
 namespace lcab {
 namespace {
 
-// Of packed copies and gradient buffers at a time. Small beside the tensors of problems that exceed
-// it, and heads that exceed it keep all threads busy on their own.
-constexpr int64_t kBatchBytes = int64_t{256} << 20;
 // Parts a thread, so that an unlucky thread does not hold up the rest for long.
 constexpr int64_t kPartsOfThread = 4;
 
@@ -25,7 +22,8 @@ ScoreScale MakeScoreScale(const Problem& problem) {
 
 }  // namespace
 
-TiledPlan::TiledPlan(const Problem& problem, Pass pass, const TiledSimd& simd, int threads)
+TiledPlan::TiledPlan(const Problem& problem, Pass pass, const TiledSimd& simd, int threads,
+                     int64_t batch_bytes)
     : shape(simd.shape),
       qk_layout(problem.qk_head_dim, simd.lanes),
       v_layout(problem.v_head_dim, simd.lanes),
@@ -49,13 +47,13 @@ TiledPlan::TiledPlan(const Problem& problem, Pass pass, const TiledSimd& simd, i
 
   const int64_t head_bytes =
       std::max<int64_t>(1, HeadFloats() * static_cast<int64_t>(sizeof(float)));
-  batch = std::clamp<int64_t>(kBatchBytes / head_bytes, 1, problem.kv_heads);
+  batch = std::clamp<int64_t>(batch_bytes / head_bytes, 1, problem.kv_heads);
   if (batch < problem.kv_heads && batch > threads) batch -= batch % threads;
   if (pass == Pass::kBackward && threads > 1) {
     const int64_t wanted = (kPartsOfThread * threads + batch - 1) / batch;
     const int64_t share_bytes =
         std::max<int64_t>(1, batch * (dk_strips + dv_strips) * static_cast<int64_t>(sizeof(float)));
-    const int64_t affordable = std::max<int64_t>(1, kBatchBytes / share_bytes);
+    const int64_t affordable = std::max<int64_t>(1, batch_bytes / share_bytes);
     // Memory bounds the shares, but never below one for each thread that would have none.
     const int64_t needed = (threads + batch - 1) / batch;
     shares = std::min(wanted, std::max(affordable, needed));

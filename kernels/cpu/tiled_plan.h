@@ -22,7 +22,12 @@ struct TiledPlan {
   static constexpr int64_t kKeysOfPart = 256;
   static constexpr int64_t kMostShares = 64;
 
-  TiledPlan(const Problem& problem, Pass pass, const TiledSimd& simd, int threads);
+  // Of packed copies and gradient buffers at a time. Small beside the tensors of problems that
+  // exceed it, and heads that exceed it keep all threads busy on their own.
+  static constexpr int64_t kBatchBytes = int64_t{256} << 20;
+
+  TiledPlan(const Problem& problem, Pass pass, const TiledSimd& simd, int threads,
+            int64_t batch_bytes = kBatchBytes);
 
   TileShape shape;
   StripLayout qk_layout, v_layout;
