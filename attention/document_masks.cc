@@ -66,7 +66,7 @@ absl::StatusOr<std::vector<LengthBin>> ReadHistogram(const Value::List& list) {
 
 // The share of uniform documents in "40:60", which is 0.6.
 absl::StatusOr<double> ReadMix(std::string_view text) {
-  int first = 0, second = 0;
+  int64_t first = 0, second = 0;
   const char* end = text.data() + text.size();
   const auto [colon, error] = std::from_chars(text.data(), end, first);
   bool parsed = error == std::errc() && colon != end && *colon == ':';
@@ -74,11 +74,11 @@ absl::StatusOr<double> ReadMix(std::string_view text) {
     const auto [rest, second_error] = std::from_chars(colon + 1, end, second);
     parsed = second_error == std::errc() && rest == end;
   }
-  if (!parsed || first < 0 || second < 0 || first + second != 100) {
+  if (!parsed || first < 0 || first > 100 || second != 100 - first) {
     return absl::InvalidArgumentError(fmt::format(
         "'mix' is \"{}\"; it must be two percentages that add up to 100, as \"40:60\"", text));
   }
-  return second / 100.0;
+  return static_cast<double>(second) / 100;
 }
 
 // Documents one behind the other; what is left of the tokens belongs to none.
@@ -116,6 +116,10 @@ absl::StatusOr<std::vector<int64_t>> DrawLengths(const MaskContext& context,
   drawn.uniform_share = *share;
   if (GetText(options, "cap") == "quarter") drawn.cap = std::max<int64_t>(tokens / 4, 1);
   if (!GetList(options, "histogram").empty()) {
+    if (GetText(options, "documents") != "auto") {
+      return absl::InvalidArgumentError(
+          "lengths are drawn from 'documents' or from 'histogram': drop the one or the other");
+    }
     auto bins = ReadHistogram(GetList(options, "histogram"));
     if (!bins.ok()) return bins.status();
     drawn.histogram = *std::move(bins);

@@ -142,6 +142,12 @@ TEST(DocumentMasksTest, LengthsThatDoNotFitAreRefusedInWords) {
               HasSubstr("nothing to draw"));
   EXPECT_THAT(says({{"mix", Word("50:60")}}), HasSubstr("add up to 100"));
   EXPECT_THAT(says({{"mix", Word("40-60")}}), HasSubstr("\"40-60\""));
+  for (const char* mix : {"101:-1", "-1:101", "9223372036854775807:1", "40:60 "}) {
+    EXPECT_THAT(says({{"mix", Word(mix)}}), HasSubstr("add up to 100")) << mix;
+  }
+  const Value histogram{Value::List{Value{Value::List{Whole(5), Whole(6), Whole(1)}}}};
+  EXPECT_THAT(says({{"documents", Word("pile")}, {"histogram", histogram}}),
+              HasSubstr("'documents' or from 'histogram'"));
   EXPECT_THAT(says({{"mix", Word("")}}), HasSubstr("two percentages"));
   EXPECT_THAT(says({{"histogram", Integers({5, 6, 1})}}), HasSubstr("[begin, end, weight]"));
   EXPECT_THAT(says({{"documents", Word("pilr")}}), HasSubstr("did you mean 'pile'"));

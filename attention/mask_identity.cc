@@ -1,7 +1,10 @@
 // When two masks are the same, and the digest that says so from afar.
 
-#include <algorithm>
-#include <bit>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "attention/mask.h"
 #include "attention/mask_group.h"

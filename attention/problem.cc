@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 
 #include "attention/softmax_range.h"
 #include "fmt/format.h"
@@ -19,11 +21,20 @@ std::optional<int64_t> Product(std::optional<int64_t> a, int64_t b) {
   return product;
 }
 
+// Inputs have 16 bits of their counter for the head (input_values.h). So bounded, and with the
+// tokens and dims that there may be, the bytes of every tensor fit 63 bits.
+constexpr int64_t kMostHeads = int64_t{1} << 16;
+constexpr int64_t kMostHeadDim = 1024;
+static_assert(Mask::kMaxTokens <=
+              std::numeric_limits<int64_t>::max() / kMostHeads / kMostHeadDim / int64_t{8});
+
 absl::Status CheckHeads(const Problem& problem) {
-  if (problem.q_heads < 1 || problem.kv_heads < 1) {
-    return absl::InvalidArgumentError(
-        fmt::format("q_heads is {} and kv_heads is {}; both must be at least 1", problem.q_heads,
-                    problem.kv_heads));
+  for (const int64_t heads : {problem.q_heads, problem.kv_heads}) {
+    if (heads < 1 || heads > kMostHeads) {
+      return absl::InvalidArgumentError(
+          fmt::format("q_heads is {} and kv_heads is {}; both must be in 1..{}", problem.q_heads,
+                      problem.kv_heads, kMostHeads));
+    }
   }
   if (problem.q_heads % problem.kv_heads != 0) {
     return absl::InvalidArgumentError(fmt::format(
@@ -41,19 +52,8 @@ bool IsWithin(double value, double least, double most) {
   return value >= least && value <= most;  // false of NaN
 }
 
-// Every count that is derived from a problem must fit int64: elements of the largest tensor, and
-// the FLOPs of the backward pass, which is the dearer one.
-absl::Status CheckSizes(const Problem& problem) {
-  for (const Tensor tensor : {Tensor::kQ, Tensor::kK, Tensor::kV, Tensor::kOut}) {
-    const Problem::Extent extent = problem.ExtentOf(tensor);
-    const std::optional<int64_t> bytes =
-        Product(Product(Product(extent.tokens, extent.heads), extent.dim), sizeof(double));
-    if (!bytes) {
-      return absl::InvalidArgumentError(
-          fmt::format("{} has {} x {} x {} elements: more than 63 bits can count", Name(tensor),
-                      extent.tokens, extent.heads, extent.dim));
-    }
-  }
+// The FLOPs of the backward pass, which is the dearer one, must fit int64.
+absl::Status CheckFlops(const Problem& problem) {
   const int64_t flops_a_pair = 2 * (3 * problem.qk_head_dim + 2 * problem.v_head_dim);
   int64_t total = 0;
   for (int64_t head = 0; head < problem.kv_heads; ++head) {
@@ -124,10 +124,10 @@ absl::Status Validate(const Softmax& softmax) {
 absl::Status Validate(const Problem& problem) {
   if (absl::Status status = CheckHeads(problem); !status.ok()) return status;
   for (const int64_t dim : {problem.qk_head_dim, problem.v_head_dim}) {
-    if (dim < 1 || dim > 1024) {
+    if (dim < 1 || dim > kMostHeadDim) {
       return absl::InvalidArgumentError(
-          fmt::format("head dims are {} (Q and K) and {} (V); both must be in 1..1024",
-                      problem.qk_head_dim, problem.v_head_dim));
+          fmt::format("head dims are {} (Q and K) and {} (V); both must be in 1..{}",
+                      problem.qk_head_dim, problem.v_head_dim, kMostHeadDim));
     }
   }
   if (absl::Status status = Validate(std::get<Softmax>(problem.op)); !status.ok()) {
@@ -140,7 +140,7 @@ absl::Status Validate(const Problem& problem) {
                     "heads",
                     problem.mask->groups(), problem.kv_heads));
   }
-  return CheckSizes(problem);
+  return CheckFlops(problem);
 }
 
 }  // namespace lcab

@@ -64,8 +64,8 @@ struct Problem {
   Extent ExtentOf(Tensor tensor) const;
 };
 
-// InvalidArgument with what is wrong and what would be right: heads not positive or not divisible,
-// dims outside 1..1024, mask groups that fit no head count, element or FLOP counts beyond int64.
+// InvalidArgument with what is wrong and what would be right: heads outside 1..65536 or not
+// divisible, dims outside 1..1024, mask groups that fit no head count, FLOPs beyond int64.
 absl::Status Validate(const Problem& problem);
 
 }  // namespace lcab

@@ -19,7 +19,8 @@ double Distance(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(difference / norm);
 }
 
-// The rounding unit is 2^-9 for bf16 and 2^-24 for fp32; what is summed rounds a few times.
+// One rounding is off by 2^-9 in bf16 (half of its unit roundoff, which is usual) and at most 2^-24
+// in fp32; what is summed rounds a few times.
 TEST(WorkingPrecisionTest, ErrorIsAFewRoundings) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     Problem problem =
