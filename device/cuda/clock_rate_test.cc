@@ -27,5 +27,31 @@ TEST(ClockHz, IsUnknownWhereNothingWasRead) {
   EXPECT_EQ(ClockHz(same, same), 0);
 }
 
+TEST(ClockMeter, ALongCallStandsForItself) {
+  ClockMeter meter;
+  EXPECT_EQ(meter.hz(), 0);
+  // A millisecond at 1.5 GHz, long after a short call at another clock.
+  meter.Add(std::vector<ClockStamp>{{1, 1'000}}, std::vector<ClockStamp>{{2'001, 2'000}});
+  EXPECT_EQ(meter.hz(), 0);
+  meter.Add(std::vector<ClockStamp>{{9'000'000, 9'000'000}},
+            std::vector<ClockStamp>{{10'500'000, 10'000'000}});
+  EXPECT_DOUBLE_EQ(meter.hz(), 1.5e9);
+}
+
+TEST(ClockMeter, ShortCallsAreTakenTogether) {
+  ClockMeter meter;
+  // Each takes 10 us, every 50 us; the clock is 1.2 GHz throughout.
+  for (uint64_t call = 0; call < 4; ++call) {
+    EXPECT_EQ(meter.hz(), 0) << call;
+    const uint64_t start = 1'000 + call * 50'000;
+    const uint64_t stop = start + 10'000;
+    meter.Add(std::vector<ClockStamp>{{start * 6 / 5, start}},
+              std::vector<ClockStamp>{{stop * 6 / 5, stop}});
+  }
+  meter.Add(std::vector<ClockStamp>{{241'200, 201'000}},
+            std::vector<ClockStamp>{{253'200, 211'000}});
+  EXPECT_DOUBLE_EQ(meter.hz(), 1.2e9);
+}
+
 }  // namespace
 }  // namespace lcab::cuda
