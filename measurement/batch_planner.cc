@@ -105,7 +105,8 @@ absl::Status BatchPlanner::Record(std::span<const v1::BatchReport> reports) {
     all_throttled = all_throttled && mark == kThrottled;
     chunk_.add_marks(mark);
   }
-  chunk_.set_ranks(static_cast<int32_t>(reports.size()));
+  ranks_ = static_cast<int64_t>(reports.size());
+  chunk_.set_ranks(static_cast<int32_t>(ranks_));
   iterations_ += order_.iterations();
   if (order_.warmup()) {
     warmup_left_ -= order_.iterations();
@@ -113,8 +114,7 @@ absl::Status BatchPlanner::Record(std::span<const v1::BatchReport> reports) {
     timed_ += order_.iterations();
   }
   pause_seconds_ = all_throttled ? std::clamp(2 * pause_seconds_, kFirstPause, kLongestPause) : 0;
-  if (chunk_.seconds_size() >=
-      kMostSecondsOfChunk - kMostIterationsOfBatch * static_cast<int64_t>(reports.size())) {
+  if (chunk_.seconds_size() >= kMostSecondsOfChunk - MostIterationsOfBatch() * ranks_) {
     FlushChunk();
   }
   return absl::OkStatus();
@@ -164,12 +164,15 @@ v1::BatchOrder BatchPlanner::Order(int64_t iterations, bool warmup) {
   return order;
 }
 
+int64_t BatchPlanner::MostIterationsOfBatch() const {
+  return std::clamp<int64_t>(kMostSecondsOfChunk / ranks_, 1, kMostIterationsOfBatch);
+}
+
 v1::BatchOrder BatchPlanner::Continue() {
-  int64_t iterations = kMostIterationsOfBatch;
+  int64_t iterations = MostIterationsOfBatch();
   if (iteration_seconds_ > 0) {
     const double fitting = absl::ToDoubleSeconds(kBatchTime) / iteration_seconds_;
-    iterations =
-        static_cast<int64_t>(std::clamp(fitting, 1.0, static_cast<double>(kMostIterationsOfBatch)));
+    iterations = static_cast<int64_t>(std::clamp(fitting, 1.0, static_cast<double>(iterations)));
   }
   if (warmup_left_ > 0) return order_ = Order(std::min(iterations, warmup_left_), true);
   if (timed_ == 0 && shortest_seconds_ > 0 &&

@@ -70,6 +70,8 @@ class BatchPlanner {
   void DrawChanges(v1::BatchOrder* order);
   void DrawKeeps(v1::BatchOrder* order);
   void FlushChunk();
+  // So that the durations of all ranks fit a piece.
+  int64_t MostIterationsOfBatch() const;
   double DrawShare() { return random_.Next32() * 0x1p-32; }
 
   const PlannerOptions options_;
@@ -79,6 +81,7 @@ class BatchPlanner {
   std::vector<double> kept_seconds_;
   v1::SampleChunk chunk_;
   std::string throttle_reasons_;
+  int64_t ranks_ = 1;
   int64_t iterations_ = 0;
   int64_t timed_ = 0;
   int64_t warmup_left_;

@@ -215,14 +215,14 @@ TEST(SamplerTest, VerifyOnlyTimesNothing) {
   EXPECT_THAT(sampler.planner().kept_seconds(), testing::IsEmpty());
 }
 
-TEST(SamplerTest, FourMillionRawSamplesLeaveInPiecesBelowAMegabyte) {  // Case V3
-  constexpr int kRanks = 8;
-  constexpr int64_t kIterations = 500'000;
+// Takes so many samples of a trial, and looks at each piece of what all ranks report.
+void TakeRawSamples(int ranks, int64_t samples) {
   int64_t seconds = 0, iterations = 0;
   PlannerOptions options;
-  options.limits = {.max_samples = kIterations, .max_time = absl::Hours(1), .precision = -1};
+  options.limits = {.max_samples = samples, .max_time = absl::Hours(1), .precision = -1};
   options.on_samples = [&](const v1::SampleChunk& chunk) {
     EXPECT_LE(chunk.ByteSizeLong(), size_t{1} << 20);
+    EXPECT_LE(chunk.seconds_size(), kMostSecondsOfChunk);
     EXPECT_EQ(chunk.first(), iterations);
     iterations += chunk.marks_size();
     seconds += chunk.seconds_size();
@@ -237,11 +237,20 @@ TEST(SamplerTest, FourMillionRawSamplesLeaveInPiecesBelowAMegabyte) {  // Case V
       report.add_throttled(0);
     }
     report.set_batch_seconds(1e-6);
-    const std::vector<v1::BatchReport> reports(kRanks, report);
+    const std::vector<v1::BatchReport> reports(static_cast<size_t>(ranks), report);
     order = planner.Next(reports).value();
   }
-  EXPECT_EQ(iterations, kIterations + 1);
-  EXPECT_EQ(seconds, kRanks * (kIterations + 1));
+  // One more sizes the batches.
+  EXPECT_EQ(iterations, samples + 1);
+  EXPECT_EQ(seconds, ranks * (samples + 1));
+}
+
+TEST(SamplerTest, FourMillionRawSamplesLeaveInPiecesBelowAMegabyte) {  // Case V3
+  TakeRawSamples(/*ranks=*/8, 500'000);
+}
+
+TEST(SamplerTest, RawSamplesOfThousandsOfRanksLeaveInPiecesBelowAMegabyte) {
+  TakeRawSamples(/*ranks=*/4'096, 100);
 }
 
 TEST(SamplerTest, ReportsThatDoNotFitTheOrderAreAnError) {
