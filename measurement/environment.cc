@@ -25,6 +25,14 @@ constexpr std::array<std::string_view, 19> kBehaviour = {
     "NCCL_",      "CUDA_",           "CUBLAS_",        "CUDNN_", "NVIDIA_",   "UCX_",  "MALLOC_",
     "LD_PRELOAD", "LD_LIBRARY_PATH", "GLIBC_TUNABLES", "TORCH_", "TRITON_"};
 
+// Which of several devices, not how they behave: the device's model counts.
+constexpr std::array<std::string_view, 2> kWhichDevice = {"CUDA_VISIBLE_DEVICES",
+                                                          "NVIDIA_VISIBLE_DEVICES"};
+
+std::string_view NameOf(std::string_view variable) {
+  return variable.substr(0, variable.find('='));
+}
+
 std::optional<std::string> ReadFile(std::string_view root, std::string_view path) {
   std::ifstream file(fmt::format("{}{}", root, path));
   if (!file) return std::nullopt;
@@ -103,7 +111,7 @@ class Digester {
 std::vector<std::string> BehaviourVariables(const std::vector<std::string>& variables) {
   std::vector<std::string> chosen;
   for (const std::string& variable : variables) {
-    const std::string_view name = std::string_view(variable).substr(0, variable.find('='));
+    const std::string_view name = NameOf(variable);
     for (const std::string_view wanted : kBehaviour) {
       const bool matches =
           wanted.back() == '_' ? name.substr(0, wanted.size()) == wanted : name == wanted;
@@ -177,7 +185,11 @@ std::string EnvironmentDigest(const v1::Environment& environment) {
   digester.Add(environment.os());
   digester.Add(environment.compiler());
   digester.Add(environment.build_flags());
-  for (const std::string& variable : environment.variables()) digester.Add(variable);
+  for (const std::string& variable : environment.variables()) {
+    const std::string_view name = NameOf(variable);
+    if (std::find(kWhichDevice.begin(), kWhichDevice.end(), name) != kWhichDevice.end()) continue;
+    digester.Add(variable);
+  }
   return digester.Hex();
 }
 

@@ -94,6 +94,8 @@ TEST(EnvironmentDigestTest, ChangesWithWhatMustMatchAndWithNothingElse) {
   EXPECT_NE(digest_after([](auto& e) { e.set_os_kernel("Linux 7"); }), same);
   EXPECT_NE(digest_after([](auto& e) { e.set_build_flags("-O0"); }), same);
   EXPECT_NE(digest_after([](auto& e) { e.add_variables("NCCL_DEBUG=INFO"); }), same);
+  EXPECT_EQ(digest_after([](auto& e) { e.add_variables("CUDA_VISIBLE_DEVICES=3"); }), same);
+  EXPECT_NE(digest_after([](auto& e) { e.add_variables("CUDA_LAUNCH_BLOCKING=1"); }), same);
   EXPECT_EQ(digest_after([](auto& e) { e.set_hostname("other"); }), same);
   EXPECT_EQ(digest_after([](auto& e) { e.set_lcab_commit("0123456789ab"); }), same);
   EXPECT_EQ(digest_after([](auto& e) { e.set_memory_bytes(1); }), same);
