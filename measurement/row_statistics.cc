@@ -9,6 +9,9 @@
 #include "attention/tokens.h"
 #include "hwy/aligned_allocator.h"
 
+// Vectors of unknown length cannot be members of arrays, which hold the sums in registers; machines
+// that have them have NEON, too.
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "measurement/row_statistics.cc"
 #include "hwy/foreach_target.h"
