@@ -18,7 +18,8 @@ std::vector<double> Sorted(std::span<const double> values);
 double Quantile(std::span<const double> sorted, double q);
 double Median(std::span<const double> sorted);
 
-// P(B <= k) for B ~ Binomial(n, 1/2). 0 for k < 0. Relative error below 1e-9 for n up to 1e9.
+// P(B <= k) for B ~ Binomial(n, 1/2). 0 for k < 0. Relative error below 1e-9 for n up to 1e8, where
+// a long double has 64 bits.
 double BinomialHalfCdf(int64_t n, int64_t k);
 
 // Which order statistics enclose the median.

@@ -2,8 +2,7 @@
 //
 //   lcab-tolerance-report good [SEEDS]   good kernels against what is allowed, over every mask,
 //   head
-//                                        dim and distribution; ends with 1 when one is not within
-//                                        it
+//                                        dim and distribution; ends with 1 when one is beyond it
 //   lcab-tolerance-report faults         the smallest fault that is found
 
 #include <fmt/format.h>
