@@ -138,7 +138,8 @@ absl::StatusOr<double> ExecutorContestant::RunIteration(int64_t calls, absl::Tim
   if (status.ok()) status = stream.Synchronize(deadline);
   if (!status.ok()) return status;
   ++iterations_;
-  bytes_sent_ = executor_.bytes_sent() / calls;
+  calls_ = calls;
+  bytes_sent_ = executor_.bytes_sent();
   absl::StatusOr<absl::Duration> elapsed = timer_->Elapsed();
   if (options_.elapsed.has_value()) elapsed = *options_.elapsed;
   if (!elapsed.ok() || *elapsed <= absl::ZeroDuration()) {
@@ -153,10 +154,12 @@ absl::StatusOr<double> ExecutorContestant::RunIteration(int64_t calls, absl::Tim
 }
 
 void ExecutorContestant::CheckBytes() {
-  if (bytes_sent_ == options_.bytes_formula) return;
-  findings_.Fail(Part::kHonesty,
-                 fmt::format("sent {} bytes in one {} pass, where the strategy's formula gives {}",
-                             bytes_sent_, Name(options_.pass), options_.bytes_formula));
+  if (bytes_sent_ == calls_ * options_.bytes_formula) return;
+  findings_.Fail(
+      Part::kHonesty,
+      fmt::format("sent {} bytes in {} {} pass{}, where the strategy's formula gives {}",
+                  bytes_sent_, calls_ == 1 ? "one" : fmt::format("{}", calls_), Name(options_.pass),
+                  calls_ == 1 ? "" : "es", calls_ * options_.bytes_formula));
 }
 
 absl::Status ExecutorContestant::Examine(int64_t iteration, int inputs, absl::Time deadline) {
@@ -202,6 +205,13 @@ absl::StatusOr<Conditions> ExecutorContestant::ReadConditions() {
   return conditions;
 }
 
+absl::Status ExecutorContestant::Compare(const KeptRows& kept, const std::vector<TruthRow>& truth) {
+  const int64_t compared = CompareRows(kept, truth, &findings_);
+  if (compared == static_cast<int64_t>(kept.size())) return absl::OkStatus();
+  return absl::InternalError(fmt::format(
+      "{} rows were kept, but {} have an fp64 row to be compared with", kept.size(), compared));
+}
+
 absl::Status ExecutorContestant::CheckNumbers(absl::Time deadline) {
   // Truths first: other ranks wait for this rank's part of them.
   const int cases = static_cast<int>(truths_.cases().size());
@@ -214,7 +224,8 @@ absl::Status ExecutorContestant::CheckNumbers(absl::Time deadline) {
   }
   for (const std::optional<Kept>& kept : kept_) {
     if (!kept.has_value()) continue;
-    CompareRows(kept->rows, *truths[static_cast<size_t>(kept->inputs)], &findings_);
+    absl::Status status = Compare(kept->rows, *truths[static_cast<size_t>(kept->inputs)]);
+    if (!status.ok()) return status;
   }
   for (int index = TruthStore::kTimedCases; index < cases; ++index) {
     absl::Status status = FillInputs(index, deadline);
@@ -226,7 +237,8 @@ absl::Status ExecutorContestant::CheckNumbers(absl::Time deadline) {
         KeptRows::Copy(executor_.outputs(options_.pass), truths_.selection(options_.pass, index),
                        device_, deadline);
     if (!rows.ok()) return rows.status();
-    CompareRows(*rows, *truths[static_cast<size_t>(index)], &findings_);
+    status = Compare(*rows, *truths[static_cast<size_t>(index)]);
+    if (!status.ok()) return status;
   }
   return absl::OkStatus();
 }

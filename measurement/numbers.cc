@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -60,10 +61,12 @@ const std::vector<float>* KeptRows::Find(Tensor tensor, int64_t head, int64_t to
   return found == rows_.end() ? nullptr : &found->second;
 }
 
-void CompareRows(const KeptRows& kept, std::span<const TruthRow> truth, Findings* findings) {
+int64_t CompareRows(const KeptRows& kept, std::span<const TruthRow> truth, Findings* findings) {
+  int64_t compared = 0;
   for (const TruthRow& row : truth) {
     const std::vector<float>* actual = kept.Find(row.tensor, row.head, row.token);
     if (actual == nullptr) continue;
+    ++compared;
     const RowError error = ErrorOf(*actual, row.values);
     const double ratio = error.norm == 0 ? 0 : error.norm / row.allowed;
     const double relative = error.norm == 0 ? 0 : error.norm / row.scale;
@@ -85,6 +88,7 @@ void CompareRows(const KeptRows& kept, std::span<const TruthRow> truth, Findings
       return finding;
     });
   }
+  return compared;
 }
 
 }  // namespace lcab::measurement

@@ -35,8 +35,8 @@ class KeptRows {
   std::map<std::tuple<Tensor, int64_t, int64_t>, std::vector<float>> rows_;
 };
 
-// Compares those of `truth` that were kept.
-void CompareRows(const KeptRows& kept, std::span<const TruthRow> truth, Findings* findings);
+// Compares those of `truth` that were kept; returns how many.
+int64_t CompareRows(const KeptRows& kept, std::span<const TruthRow> truth, Findings* findings);
 
 }  // namespace lcab::measurement
 

@@ -133,7 +133,7 @@ class CompareRowsTest : public testing::Test {
     selection.keys.assign(1, {row.token});
     const KeptRows kept = KeptRows::Copy({&shard, 1}, selection, *device_, Soon()).value();
     EXPECT_EQ(kept.size(), 1U);
-    CompareRows(kept, {&row, 1}, findings);
+    EXPECT_EQ(CompareRows(kept, {&row, 1}, findings), 1);
   }
 
   std::unique_ptr<Device> device_ = MakeCpuDevice({.threads = 2}).value();
