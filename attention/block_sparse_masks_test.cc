@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "attention/draws.h"
-#include "attention/made_masks.h"
+#include "attention/made_masks_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "attention/dense_pairs.h"
-#include "attention/made_masks.h"
+#include "attention/dense_pairs_for_test.h"
+#include "attention/made_masks_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "attention/dense_pairs.h"
+#include "attention/dense_pairs_for_test.h"
 #include "attention/mask.h"
 #include "attention/philox.h"
 #include "gmock/gmock.h"

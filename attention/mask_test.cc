@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "attention/dense_pairs.h"
+#include "attention/dense_pairs_for_test.h"
 #include "attention/philox.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -9,8 +9,8 @@
 #include <numeric>
 #include <sstream>
 
-#include "attention/dense_pairs.h"
-#include "attention/made_masks.h"
+#include "attention/dense_pairs_for_test.h"
+#include "attention/made_masks_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

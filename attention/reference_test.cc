@@ -6,8 +6,8 @@
 #include <limits>
 #include <memory>
 
-#include "attention/dense_pairs.h"
-#include "attention/made_tensors.h"
+#include "attention/dense_pairs_for_test.h"
+#include "attention/made_tensors_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

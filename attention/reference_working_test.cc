@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "attention/made_tensors.h"
+#include "attention/made_tensors_for_test.h"
 #include "gtest/gtest.h"
 
 namespace lcab {

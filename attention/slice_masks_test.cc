@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "attention/made_masks.h"
+#include "attention/made_masks_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

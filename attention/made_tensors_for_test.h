@@ -1,7 +1,7 @@
 // For tests: small problems with their inputs.
 
-#ifndef LCAB_ATTENTION_MADE_TENSORS_H_
-#define LCAB_ATTENTION_MADE_TENSORS_H_
+#ifndef LCAB_ATTENTION_MADE_TENSORS_FOR_TEST_H_
+#define LCAB_ATTENTION_MADE_TENSORS_FOR_TEST_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -67,4 +67,4 @@ inline Reference Prepared(const Problem& problem, const Tensors& tensors,
 
 }  // namespace lcab
 
-#endif  // LCAB_ATTENTION_MADE_TENSORS_H_
+#endif  // LCAB_ATTENTION_MADE_TENSORS_FOR_TEST_H_

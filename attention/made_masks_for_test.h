@@ -1,7 +1,7 @@
 // For tests: options and masks in one line each.
 
-#ifndef LCAB_ATTENTION_MADE_MASKS_H_
-#define LCAB_ATTENTION_MADE_MASKS_H_
+#ifndef LCAB_ATTENTION_MADE_MASKS_FOR_TEST_H_
+#define LCAB_ATTENTION_MADE_MASKS_FOR_TEST_H_
 
 #include <cstdint>
 #include <string>
@@ -36,4 +36,4 @@ inline std::string Refusal(std::string_view name, const Options& options, int64_
 
 }  // namespace lcab
 
-#endif  // LCAB_ATTENTION_MADE_MASKS_H_
+#endif  // LCAB_ATTENTION_MADE_MASKS_FOR_TEST_H_

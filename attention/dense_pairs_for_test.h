@@ -1,7 +1,7 @@
 // For tests: a mask written out pair by pair, to hold closed forms against counting.
 
-#ifndef LCAB_ATTENTION_DENSE_PAIRS_H_
-#define LCAB_ATTENTION_DENSE_PAIRS_H_
+#ifndef LCAB_ATTENTION_DENSE_PAIRS_FOR_TEST_H_
+#define LCAB_ATTENTION_DENSE_PAIRS_FOR_TEST_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -71,4 +71,4 @@ class DensePairs {
 
 }  // namespace lcab
 
-#endif  // LCAB_ATTENTION_DENSE_PAIRS_H_
+#endif  // LCAB_ATTENTION_DENSE_PAIRS_FOR_TEST_H_
