@@ -38,7 +38,7 @@ class Findings {
   void Fail(Part part, std::string message);
   void CountRows(int64_t rows);
   void CountKeys(int64_t keys);
-  // Row-relative L2 error against fp64.
+  // Row-relative L2 error against fp64, and as a share of what is allowed.
   void NoteError(double error, double ratio);
 
   bool ok() const;

@@ -200,6 +200,9 @@ TEST_F(CompareRowsTest, LseIsComparedAbsolutely) {
         row, [](auto& values) { values[0] += 4e-4F; }, &far);
     EXPECT_TRUE(near.ok());
     EXPECT_FALSE(far.ok());
+    // It counts as a share of what is allowed, not as an error relative to the row.
+    EXPECT_GT(far.ToProto().max_error_ratio(), 1);
+    EXPECT_EQ(far.ToProto().max_error(), 0);
   }
 }
 

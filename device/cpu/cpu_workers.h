@@ -31,7 +31,8 @@ class CpuWorkers : public Workers {
 
   int threads() const override { return threads_; }
   void Run(int64_t parts, const std::function<void(int64_t part, int thread)>& body) override;
-  // Runs `body(thread)` exactly once on each thread, all at the same time.
+  // Runs `body(thread)` exactly once on each thread, all at the same time. Not within a part: the
+  // other threads would not come.
   void RunOnEach(const std::function<void(int thread)>& body);
 
  private:

@@ -1,7 +1,9 @@
 #include "kernels/cpu/test_kernel.h"
 
+#include <functional>
 #include <utility>
 
+#include "absl/time/time.h"
 #include "kernels/cpu/tiled_kernel.h"
 #include "kernels/cpu/tiled_simd.h"
 
