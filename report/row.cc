@@ -218,7 +218,8 @@ constexpr Field kFields[] = {
        if (!t.result().has_verification()) return FieldValue();
        return Real(t.result().verification().max_error());
      }},
-    {"max_error_ratio", kReal, "", "the same as a share of what is tolerated",
+    {"max_error_ratio", kReal, "",
+     "largest error of a sampled row or key, or of an LSE, as a share of what is tolerated",
      [](T t) {
        if (!t.result().has_verification()) return FieldValue();
        return Real(t.result().verification().max_error_ratio());
