@@ -263,6 +263,42 @@ TEST(ProbePatternTest, OneLostOrAddedKeyOfOneRowIsSeen) {
   }
 }
 
+// Each pair in turn taken out of a small mask, or put in: also with one channel, where signs are
+// all that tells marks apart, and with more query heads than one run marks.
+TEST(ProbePatternTest, EverySinglePairThatIsWrongIsSeen) {
+  constexpr int64_t kTokens = 15;
+  const Options window = {{"window", Value{int64_t{3}}}};
+  for (const Shape& shape :
+       {Shape{"causal", {}, kTokens, 2, 1, 16, 16}, Shape{"full", {}, kTokens, 5, 1, 8, 3},
+        Shape{"prefix_lm_causal", {}, kTokens, 1, 1, 1, 1},
+        Shape{"sliding_window_full", window, kTokens, 1, 1, 2, 2}}) {
+    const Problem problem = MakeProblem(shape);
+    for (int64_t row = 0; row < kTokens; ++row) {
+      for (int64_t key = 0; key < kTokens; ++key) {
+        HeadGroup group;
+        for (int64_t i = 0; i < kTokens; ++i) {
+          for (int64_t j = 0; j < kTokens; ++j) {
+            if (problem.mask->Allows(0, i, j) != (i == row && j == key)) {
+              group.bands.push_back({i, i + 1, j, j + 1, {}, {}});
+            }
+          }
+        }
+        Problem faulty = problem;
+        faulty.mask = std::make_shared<const Mask>(Mask::Create(kTokens, kTokens, {group}).value());
+        for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
+          double worst = 0;
+          for (const ProbeRun& run : ProbeRuns(problem, pass)) {
+            worst = std::max(worst, Compare(problem, faulty, run, Precision::kExact).ratio);
+          }
+          // A quarter or half of a mark is allowed, and a whole one is missing.
+          ASSERT_GT(worst, 1.5) << shape.mask << " " << Name(pass) << " row " << row << " key "
+                                << key;
+        }
+      }
+    }
+  }
+}
+
 TEST(ProbePatternTest, RowsThatComputeAnotherHeadOrRowAreSeen) {
   const Problem problem = MakeProblem({"causal", {}, 140, 4, 2, 16, 16});
   for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
