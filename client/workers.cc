@@ -23,7 +23,7 @@
 namespace lcab::client {
 namespace {
 
-// "2 x AMD EPYC 9B14 (4 threads)"
+// "2 x AMD EPYC 9B14 (4 threads), 8 x NVIDIA H200 (132 multiprocessors)"
 std::string DevicesText(const v1::Worker& worker) {
   std::string text;
   for (int n = 0; n < worker.devices_size();) {
@@ -34,8 +34,8 @@ std::string DevicesText(const v1::Worker& worker) {
       ++n;
       ++count;
     }
-    text += fmt::format("{}{} x {} ({} threads)", text.empty() ? "" : ", ", count, device.model(),
-                        device.threads());
+    text += fmt::format("{}{} x {} ({} {})", text.empty() ? "" : ", ", count, device.model(),
+                        device.threads(), device.kind() == "cuda" ? "multiprocessors" : "threads");
   }
   return text;
 }

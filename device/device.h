@@ -15,6 +15,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -32,6 +33,8 @@ struct DeviceInfo {
   int threads = 1;             // CPU: worker threads; GPU: multiprocessors
   int compute_capability = 0;  // GPU: 90 for sm_90; CPU: 0
   int64_t memory_bytes = 0;    // that LCAB may use
+  // What else decides its figures, as NAME=value: "driver=580.159.04", "power_limit_watts=700".
+  std::vector<std::string> facts;
   double peak_flops = 0;  // arithmetic bound per second for the widest supported type; 0: unknown
 };
 
@@ -96,7 +99,8 @@ struct Conditions {
   double expected_clock_hz = 0;  // 0: unknown
   double temperature_celsius = 0;
   double power_watts = 0;
-  bool throttled = false;  // for thermal, hardware-slowdown or power-brake reasons
+  double energy_joules = 0;  // a counter: differences are what was used; 0: unknown
+  bool throttled = false;    // for thermal, hardware-slowdown or power-brake reasons
   bool power_capped = false;
   std::string reasons;  // in words
 };
@@ -139,6 +143,10 @@ class Device {
   // Makes the next reads come from memory, not caches: before each cold sample.
   virtual absl::Status FlushCaches(Stream& stream) = 0;
   virtual absl::StatusOr<Conditions> ReadConditions() = 0;
+
+  // An error of the device that every later call of this process meets as well, such as an illegal
+  // access on a GPU: the process must end for the device to be used again.
+  virtual absl::Status Health() { return absl::OkStatus(); }
 
   // CPU only; nullptr elsewhere.
   virtual Workers* workers() { return nullptr; }

@@ -133,6 +133,7 @@ v1::Environment ReadEnvironment(const DeviceInfo* device, std::string_view root)
   if (device != nullptr) {
     environment.set_device_model(device->model);
     environment.set_threads(device->threads);
+    for (const std::string& fact : device->facts) environment.add_device_facts(fact);
   }
   constexpr std::string_view kFrequency = "/sys/devices/system/cpu/cpu0/cpufreq/";
   environment.set_governor(std::string(
@@ -190,6 +191,8 @@ std::string EnvironmentDigest(const v1::Environment& environment) {
     if (std::find(kWhichDevice.begin(), kWhichDevice.end(), name) != kWhichDevice.end()) continue;
     digester.Add(variable);
   }
+  // A CPU has none: digests that are stored stay as they are.
+  for (const std::string& fact : environment.device_facts()) digester.Add(fact);
   return digester.Hex();
 }
 

@@ -19,10 +19,10 @@ namespace lcab::measurement {
 // `root` is put before paths like /proc/cpuinfo, for tests.
 v1::Environment ReadEnvironment(const DeviceInfo* device, std::string_view root = "");
 
-// 16 hex digits, equal for environments whose results may be compared: device, CPU, cores, threads,
-// governor and top frequency, operating system and its kernel, container or not, compiler, build
-// flags and variables. Not part of it: host name, memory, variables that only say which of several
-// devices are used, and our version and commit, which are what one compares.
+// 16 hex digits, equal for environments whose results may be compared: device and its facts, CPU,
+// cores, threads, governor and top frequency, operating system and its kernel, container or not,
+// compiler, build flags and variables. Not part of it: host name, memory, variables that only say
+// which of several devices are used, and our version and commit, which are what one compares.
 std::string EnvironmentDigest(const v1::Environment& environment);
 
 // Those of `variables` (NAME=value) that change how libraries or the loader behave, sorted.

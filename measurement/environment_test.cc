@@ -90,6 +90,7 @@ TEST(EnvironmentDigestTest, ChangesWithWhatMustMatchAndWithNothingElse) {
   EXPECT_NE(digest_after([](auto& e) { e.set_cpu_model("b"); }), same);
   EXPECT_NE(digest_after([](auto& e) { e.set_device_model("a"); }), same);
   EXPECT_NE(digest_after([](auto& e) { e.set_threads(4); }), same);
+  EXPECT_NE(digest_after([](auto& e) { e.add_device_facts("power_limit_watts=700"); }), same);
   EXPECT_NE(digest_after([](auto& e) { e.set_governor("powersave"); }), same);
   EXPECT_NE(digest_after([](auto& e) { e.set_os_kernel("Linux 7"); }), same);
   EXPECT_NE(digest_after([](auto& e) { e.set_build_flags("-O0"); }), same);

@@ -16,6 +16,7 @@
 
 #include "absl/time/clock.h"
 #include "proto/proto_time.h"
+#include "suites/conversion.h"
 
 namespace lcab::worker {
 namespace {
@@ -190,6 +191,7 @@ v1::ToRunner Assignment::MakeRunCohort(const v1::Assign::Placement& placement,
   // Ranks that share a device share its threads.
   run.set_threads(std::max(1, slot.threads / std::max(1, assign_.cohort().ranks_per_device())));
   for (const int cpu : slot.cpus) run.add_cpus(cpu);
+  run.set_device_kind(std::string(suites::Name(slot.kind)));
   run.set_device_index(slot.index);
   run.set_memory_limit_bytes(slot.memory_limit_bytes);
   if (!AllHere()) run.set_data_interface(options_.data_interface);

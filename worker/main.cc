@@ -128,6 +128,7 @@ int main(int argc, char** argv) {
   app.add_option("--cpu-slots", worker.cpu_slots,
                  "CPU devices to offer; each has an equal share of the CPUs")
       ->capture_default_str();
+  app.add_flag("!--no-gpus", worker.gpus, "Offer CPU devices only");
   app.add_option("--state-dir", worker.state_path,
                  "Folder for this worker's name and undelivered results "
                  "(default: ~/.local/state/lcab/workers/NAME)");

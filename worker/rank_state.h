@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "device/device.h"
 #include "worker/rank_output.h"
 #include "worker/runner_process.h"
 
@@ -19,8 +20,9 @@ namespace lcab::worker {
 
 // A device of this worker, and what a rank on it may use.
 struct DeviceSlot {
-  std::string id;  // "cpu:0"
-  int index = 0;
+  DeviceKind kind = DeviceKind::kCpu;
+  std::string id;  // "cpu:0", "GPU-<uuid>"
+  int index = 0;   // of its kind
   int threads = 1;
   std::vector<int> cpus;           // empty: not bound
   int64_t memory_limit_bytes = 0;  // of one runner; 0: none

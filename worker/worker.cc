@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "measurement/environment.h"
 #include "worker/data_interface.h"
+#include "worker/gpus.h"
 
 namespace lcab::worker {
 namespace {
@@ -74,6 +75,10 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
   const v1::Environment environment = measurement::ReadEnvironment(nullptr);
   absl::StatusOr<Inventory> inventory = DivideCpus(UsableCpus(), options.cpu_slots, environment);
   if (!inventory.ok()) return inventory.status();
+  if (options.gpus) {
+    // What a GPU's rank does on the host, it does while its GPU waits: it may use all CPUs.
+    AddGpus(FindGpus(), UsableCpus().usable, *inventory);
+  }
   if (options.state_path.empty()) {
     return absl::InvalidArgumentError(
         "a worker needs a folder for its state: set HOME, or give --state-dir");

@@ -42,6 +42,7 @@ struct WorkerOptions {
   std::string coordinator;  // "host:port" or "unix:/path"
   std::string name;         // empty: who the state folder says, else the host's name
   int64_t cpu_slots = 2;
+  bool gpus = true;  // offers those that there are
   std::string state_path;
   std::string runner;              // path of lcab-runner
   std::string data_interface;      // interface or address for data of gangs over several workers

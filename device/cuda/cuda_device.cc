@@ -11,6 +11,7 @@
 #include "device/cuda/clock_rate.h"
 #include "device/cuda/cuda_status.h"
 #include "device/cuda/cuda_stream.h"
+#include "device/cuda/gpu_facts.h"
 #include "device/cuda/nvml.h"
 
 namespace lcab {
@@ -85,6 +86,7 @@ class CudaDevice : public Device {
     info_.threads = properties.multiprocessors;
     info_.compute_capability = properties.compute_capability;
     info_.memory_bytes = memory_bytes;
+    info_.facts = ComparableFacts(properties, ReadGpuFacts(properties));
     info_.peak_flops = CudaPeakFlops(properties.compute_capability, properties.multiprocessors,
                                      properties.top_clock_hz);
     top_clock_hz_ = properties.top_clock_hz;
@@ -139,6 +141,13 @@ class CudaDevice : public Device {
       return s;
     }
     return Fill(flush_.get(), flush_bytes_, 0x5A, stream);
+  }
+
+  absl::Status Health() override {
+    if (absl::Status s = Use(); !s.ok()) return s;
+    const cudaError_t error = cudaStreamQuery(compute_->get());
+    if (!cuda::IsSticky(error)) return absl::OkStatus();
+    return ToStatus(error, "the GPU is lost to this process");
   }
 
   absl::StatusOr<Conditions> ReadConditions() override {
@@ -233,12 +242,12 @@ CudaDevices ListCudaDevices() {
   int count = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
     (void)cudaGetLastError();
-    // The driver's own words where there is one, and what is missing where there is none.
-    const absl::StatusOr<const Nvml*> nvml = Nvml::Get();
-    found.reason = error == cudaErrorInsufficientDriver && !nvml.ok()
-                       ? std::string(nvml.status().message())
-                       : fmt::format("CUDA finds none: {} ({})", cudaGetErrorString(error),
-                                     cudaGetErrorName(error));
+    int driver = 0;
+    (void)cudaDriverGetVersion(&driver);
+    // CUDA says the same of an old driver and of none.
+    found.reason = driver == 0
+                       ? "this machine has no NVIDIA driver, or none that is shown to this process"
+                       : fmt::format("{} ({})", cudaGetErrorString(error), cudaGetErrorName(error));
     return found;
   }
   for (int device = 0; device < count; ++device) {

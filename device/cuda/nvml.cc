@@ -120,6 +120,7 @@ Conditions NvmlDevice::ReadConditions() const {
   conditions.temperature_celsius =
       Ask<unsigned>(functions_.temperature, handle_, nvml::kGpuTemperature).value_or(0);
   conditions.power_watts = Ask<unsigned>(functions_.power, handle_).value_or(0) / 1e3;
+  conditions.energy_joules = ReadEnergyJoules();
   AddClockReasons(Ask<unsigned long long>(functions_.clock_reasons, handle_).value_or(0),
                   &conditions);
   return conditions;

@@ -54,8 +54,8 @@ class NvmlDevice {
 
   // `sys` stands for /sys, for tests.
   GpuFacts ReadFacts(const std::string& sys = "/sys") const;
-  // Takes about a millisecond, and slows short kernels that run meanwhile: not within a sample, and
-  // not more often than every 20 ms.
+  // With the clock of now. Takes about a millisecond, and slows short kernels that run meanwhile:
+  // not within a sample, and not more often than every 20 ms.
   Conditions ReadConditions() const;
   // Since the driver was loaded; 0: unknown. Takes microseconds.
   double ReadEnergyJoules() const;

@@ -142,9 +142,9 @@ TEST(Nvml, APowerCapIsRecordedAndIsNoThrottling) {
   EXPECT_EQ(conditions.expected_clock_hz, 1.98e9);
   EXPECT_EQ(conditions.temperature_celsius, 61);
   EXPECT_DOUBLE_EQ(conditions.power_watts, 698.25);
+  EXPECT_DOUBLE_EQ(conditions.energy_joules, 1234.567);
   EXPECT_TRUE(conditions.power_capped);
   EXPECT_FALSE(conditions.throttled);
-  EXPECT_DOUBLE_EQ(FakeGpu().ReadEnergyJoules(), 1234.567);
 }
 
 TEST(Nvml, HeatHardwareSlowdownAndPowerBrakeThrottleAndAreNamed) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "device/cuda/cuda_device.h"
 #include "fmt/format.h"
 #include "lcab/v1/votes.pb.h"
 #include "measurement/environment.h"
@@ -62,17 +63,36 @@ class CohortRun {
  private:
   // Trials that are on the device together, in interleaved rounds.
   void RunGroup(std::vector<TrialRun*> trials) {
-    std::erase_if(trials, [](TrialRun* trial) { return !trial->Prepare() || !trial->Probe(); });
+    std::erase_if(trials, [this](TrialRun* trial) {
+      return lost() || ((!trial->Prepare() || !trial->Probe()) && HasLeft(*trial));
+    });
     std::vector<TrialRun*> sampled = SampleInRounds(std::move(trials));
-    for (TrialRun* trial : sampled) trial->Verify();
+    for (TrialRun* trial : sampled) {
+      if (lost()) return;
+      trial->Verify();
+      HasLeft(*trial);
+    }
   }
+
+  // Looks whether the device survived the trial. If it did not, this process ends without results
+  // of the others, which have failed at nothing and run in another process. Always true.
+  bool HasLeft(const TrialRun& trial) {
+    absl::Status health = warm_.device->Health();
+    if (context_->hooks.device_lost_trial == trial.index()) {
+      health = absl::InternalError("a test took the device");
+    }
+    if (!health.ok() && discard_reason_.empty()) discard_reason_ = std::string(health.message());
+    return true;
+  }
+  bool lost() const { return !discard_reason_.empty(); }
 
   std::vector<TrialRun*> SampleInRounds(std::vector<TrialRun*> live) {
     std::vector<TrialRun*> sampled;
     const uint64_t seed = run_.cohort().trials(run_.trials(0)).problem().seed();
-    for (int64_t round = 0; !live.empty(); ++round) {
+    for (int64_t round = 0; !live.empty() && !lost(); ++round) {
       std::vector<TrialRun*> next;
       for (const size_t n : measurement::RoundOrder(live.size(), seed, round)) {
+        if (lost()) return {};
         switch (live[n]->SampleBatch(round)) {
           case TrialRun::Sampling::kMore:
             next.push_back(live[n]);
@@ -81,6 +101,7 @@ class CohortRun {
             sampled.push_back(live[n]);
             break;
           case TrialRun::Sampling::kLeft:
+            HasLeft(*live[n]);
             break;
         }
       }
@@ -180,21 +201,30 @@ class CohortRun {
       const int64_t of_trial = run_.cohort().trials(trial).measure().memory_limit_bytes();
       if (of_trial > 0 && (limit <= 0 || of_trial < limit)) limit = of_trial;
     }
-    const std::string key = fmt::format("{} {} {} {}", run_.device_index(), run_.threads(), limit,
-                                        fmt::join(cpus, ","));
+    const std::string key = fmt::format("{} {} {} {} {}", run_.device_kind(), run_.device_index(),
+                                        run_.threads(), limit, fmt::join(cpus, ","));
     if (warm_.device == nullptr || warm_.device_key != key) {
       warm_.device.reset();
       if (absl::Status status = LimitMemory(0); !status.ok()) return status;
       if (absl::Status status = BindToCpus(cpus); !status.ok()) return status;
-      absl::StatusOr<std::unique_ptr<Device>> device =
-          MakeCpuDevice({.index = run_.device_index(),
-                         .threads = std::max(1, run_.threads()),
-                         .memory_bytes = std::max<int64_t>(0, limit)});
+      absl::StatusOr<std::unique_ptr<Device>> device = OpenDevice(std::max<int64_t>(0, limit));
       if (!device.ok()) return device.status();
       warm_.device = *std::move(device);
       warm_.device_key = key;
     }
+    // A GPU's memory is none of this process's, and CUDA reserves more addresses than any machine
+    // has memory.
+    if (warm_.device->info().kind != DeviceKind::kCpu) return absl::OkStatus();
     return LimitMemory(warm_.device->info().memory_bytes + kOwnBytes);
+  }
+
+  absl::StatusOr<std::unique_ptr<Device>> OpenDevice(int64_t memory_bytes) const {
+    if (run_.device_kind() == suites::Name(DeviceKind::kCuda)) {
+      return MakeCudaDevice({.index = run_.device_index(), .memory_bytes = memory_bytes});
+    }
+    return MakeCpuDevice({.index = run_.device_index(),
+                          .threads = std::max(1, run_.threads()),
+                          .memory_bytes = memory_bytes});
   }
 
   absl::StatusOr<TruthStore*> TruthsOf(const v1::TrialSpec& spec) {

@@ -190,6 +190,16 @@ TEST(RunnerTest, UnsupportedTrialsSayWhyAndTheOthersGoOn) {
   EXPECT_EQ(outcome.results.at(5).outcome(), v1::OUTCOME_OK) << outcome.results.at(5).reason();
 }
 
+TEST(RunnerTest, TrialThatTakesTheDeviceAlongEndsTheProcessAndNoOtherTrial) {
+  std::vector<v1::TrialSpec> trials(3, MakeTrial(1, 100, v1::PASS_FORWARD));
+  trials[1].mutable_kernel()->set_name("test_skip_tile");
+  FakeWorker worker(1, FakeWorker::Kind::kThreads);
+  const CohortOutcome outcome = worker.Run(CohortOf(trials), {{"device_lost_trial", "1"}});
+  ASSERT_EQ(outcome.results.size(), 1U);
+  EXPECT_EQ(outcome.results.begin()->first, 1);
+  EXPECT_THAT(outcome.done, Each(Optional(HasSubstr("device"))));
+}
+
 TEST(RunnerTest, AllocationThatFailsOnOneRankIsOutOfMemoryThereAndNobodyWaits) {  // Case C5
   FakeWorker worker(4, FakeWorker::Kind::kThreads);
   v1::TrialSpec trial = MakeTrial(4, 200, v1::PASS_FORWARD);

@@ -32,6 +32,7 @@ absl::StatusOr<TestHooks> ParseTestHooks(
        [&](auto& text) { return ReadNumber(text, &hooks.cap_expires_iteration); }},
       {"allocation_fails_rank",
        [&](auto& text) { return ReadNumber(text, &hooks.allocation_fails_rank); }},
+      {"device_lost_trial", [&](auto& text) { return ReadNumber(text, &hooks.device_lost_trial); }},
       {"executor_fault",
        [&](auto& text) {
          hooks.executor_fault = text;

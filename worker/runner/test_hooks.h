@@ -19,6 +19,7 @@ struct TestHooks {
   int cap_expires_rank = -1;              // "cap_expires_rank"
   int64_t cap_expires_iteration = 0;      // "cap_expires_iteration"
   int allocation_fails_rank = -1;         // "allocation_fails_rank"
+  int device_lost_trial = -1;             // "device_lost_trial": its end takes the device along
   std::string executor_fault;             // "executor_fault": see cp/executor.h
   std::optional<double> clock_fraction;   // "clock_fraction": of the expected clock
   int64_t clock_fraction_iterations = 0;  // "clock_fraction_iterations"; 0: all

@@ -66,6 +66,7 @@ class TrialRun {
   enum class Sampling { kMore, kDone, kLeft };
   Sampling SampleBatch(int64_t round);
 
+  int index() const { return index_; }
   // After Plan().
   int64_t memory_bytes() const { return memory_need_.total(); }
   void set_ran_in_turn() { ran_in_turn_ = true; }
