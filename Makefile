@@ -17,7 +17,7 @@ CONFIGURE = @scripts/configure.sh
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS) $(if $(TESTS),-L '$(TESTS)') --test-dir
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test build demo test asan tsan format format-check lint peers clean ci
+.PHONY: help deps deps-test deps-dist build dist dist-bench demo test asan tsan format format-check lint peers clean ci
 
 help:  ## list the targets
 	@echo "LCAB, a benchmark of long-context attention. Start with: make demo"
@@ -28,6 +28,9 @@ deps:  ## install the Debian packages that a build needs (asks first on a termin
 
 deps-test:  ## the same, and those that the tests and checks need
 	@scripts/deps.sh build test
+
+deps-dist:  ## the same as deps, and what portable programs are packed with
+	@scripts/deps.sh build dist
 
 build: deps  ## build the programs, optimised, into build/release/bin
 	$(CONFIGURE) release $(RELEASE)
@@ -76,8 +79,26 @@ peers: deps-test  ## cpu_tiled beside PyTorch (PEERS_PYTHON: a Python that has t
 	cmake --build $(RELEASE) -j $(JOBS) --target lcab-kernel-bench
 	$(PEERS_PYTHON) tests/peers/torch_sdpa.py --bench $(RELEASE)/bin/lcab-kernel-bench
 
+# Portable programs are linked from archives, in build folders of their own.
+STATIC = $(LCAB_TOOLS_DIR)/static
+VERSION = $(shell awk '/^project.lcab/ {print $$3}' CMakeLists.txt)
+PLATFORM = linux-$(shell uname -m)
+
+dist: deps-dist  ## pack all programs for any Linux with glibc 2.34 or newer: build/dist/lcab-*.tar.xz
+	@scripts/static_libraries.sh $(STATIC)
+	$(CONFIGURE) release $(BUILD_DIR)/dist -DLCAB_TESTS=OFF -DLCAB_STATIC=$(STATIC)
+	cmake --build $(BUILD_DIR)/dist -j $(JOBS) --target programs
+	@scripts/dist.sh $(BUILD_DIR)/dist lcab-$(VERSION)-$(PLATFORM) 40 \
+	  lcab-client lcab-coordinator lcab-worker lcab-runner
+
+dist-bench: deps-dist  ## pack what measures, for Hopper GPUs alone: build/dist-bench/lcab-bench-*.tar.xz
+	@scripts/static_libraries.sh $(STATIC)
+	$(CONFIGURE) release $(BUILD_DIR)/dist-bench -DLCAB_TESTS=OFF -DLCAB_STATIC=$(STATIC) -DLCAB_CUDA_ARCHITECTURES=90a
+	cmake --build $(BUILD_DIR)/dist-bench -j $(JOBS) --target lcab-client lcab-runner
+	@scripts/dist.sh $(BUILD_DIR)/dist-bench lcab-bench-$(VERSION)-$(PLATFORM)-sm90a 10 lcab-client lcab-runner
+
 clean:  ## remove every build, keep the tools that were downloaded
-	rm -rf $(RELEASE) $(BUILD_DIR)/asan $(BUILD_DIR)/tsan $(BUILD_DIR)/debug
+	rm -rf $(RELEASE) $(BUILD_DIR)/asan $(BUILD_DIR)/tsan $(BUILD_DIR)/debug $(BUILD_DIR)/dist $(BUILD_DIR)/dist-bench
 
 ci:  ## everything that must pass before a change lands
 	@.ci/run

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that building and testing LCAB need, and nothing that is there already.
 #
-#   scripts/deps.sh [build] [test]     (default: build)
+#   scripts/deps.sh [build] [test] [dist]     (default: build)
 #
 # On a terminal it asks before it installs; YES=1 answers for you. Elsewhere it never asks.
 set -euo pipefail
@@ -23,6 +23,10 @@ test_packages=(
   libgtest-dev libgmock-dev
   clang-format-14 clang-tidy-14
 )
+# For portable programs (make dist): archives, and what unpacks the sources of those that Debian lacks.
+dist_packages=(
+  binutils libbrotli-dev libc-ares-dev libre2-dev patch python3-pip xz-utils
+)
 # Tools of which one binary is wanted, not the package with all its dependencies: "binary:package".
 # They are unpacked below $LCAB_TOOLS_DIR, so nothing is installed and no daemon is started.
 test_tools=(promtool:prometheus)
@@ -37,11 +41,12 @@ tools=()
 for set_name in "$@"; do
   case "$set_name" in
     build) packages+=("${build_packages[@]}") ;;
+    dist) packages+=("${dist_packages[@]}") ;;
     test)
       packages+=("${test_packages[@]}")
       tools+=("${test_tools[@]}")
       ;;
-    *) die "no set of packages is called '$set_name'; there are: build, test" ;;
+    *) die "no set of packages is called '$set_name'; there are: build, test, dist" ;;
   esac
 done
 

@@ -129,7 +129,7 @@ class Deps(unittest.TestCase):
         self.debian("true")
         result = self.run_deps("tset")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("no set of packages is called 'tset'; there are: build, test", result.stderr)
+        self.assertIn("no set of packages is called 'tset'; there are: build, test, dist", result.stderr)
 
     def test_unpacks_a_tool_without_installing_its_package(self):
         self.debian("true", apt="touch prometheus_1_amd64.deb")

@@ -1,0 +1,77 @@
+# Portable programs: with LCAB_STATIC naming the folder that scripts/static_libraries.sh made, every
+# library that is not the C library's or the compiler's is linked from an archive. `make dist` does so.
+
+set(LCAB_STATIC "" CACHE PATH "Link archives, those of this folder before those of the system")
+if(NOT LCAB_STATIC)
+  return()
+endif()
+if(NOT LCAB_MOLD)
+  message(FATAL_ERROR "LCAB_STATIC needs mold, to which the order of archives does not matter")
+endif()
+
+# libgcc_s stays shared: every system has it, and a static one asks for symbols of newer C libraries.
+add_link_options(-static-libstdc++ -shared-libgcc -Wl,--gc-sections -Wl,--icf=safe)
+# Gloo's archive has its own headers.
+include_directories(BEFORE SYSTEM "${LCAB_STATIC}/include")
+
+# lcab_archive_of(<library> <out>): the archive that stands for a shared library, else nothing.
+function(lcab_archive_of library out)
+  set(${out} "" PARENT_SCOPE)
+  if(NOT library MATCHES "/lib([^/]+)\\.so[^/]*$")
+    return()
+  endif()
+  set(stem "${CMAKE_MATCH_1}")
+  cmake_path(GET library PARENT_PATH folder)
+  foreach(candidate "${LCAB_STATIC}/lib/lib${stem}.a" "${folder}/lib${stem}.a")
+    if(EXISTS "${candidate}")
+      set(${out} "${candidate}" PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
+endfunction()
+
+get_property(imported DIRECTORY PROPERTY IMPORTED_TARGETS)
+foreach(target IN LISTS imported)
+  set(properties INTERFACE_LINK_LIBRARIES)
+  get_target_property(type ${target} TYPE)
+  if(NOT type STREQUAL "INTERFACE_LIBRARY")
+    list(APPEND properties IMPORTED_LOCATION)
+    get_target_property(configurations ${target} IMPORTED_CONFIGURATIONS)
+    foreach(configuration IN LISTS configurations)
+      list(APPEND properties "IMPORTED_LOCATION_${configuration}")
+    endforeach()
+  endif()
+  foreach(property IN LISTS properties)
+    get_target_property(values ${target} ${property})
+    if(NOT values)
+      continue()
+    endif()
+    set(replaced "")
+    foreach(value IN LISTS values)
+      lcab_archive_of("${value}" archive)
+      if(archive)
+        list(APPEND replaced "${archive}")
+      else()
+        list(APPEND replaced "${value}")
+      endif()
+    endforeach()
+    set_target_properties(${target} PROPERTIES ${property} "${replaced}")
+  endforeach()
+endforeach()
+
+# What Debian's shared library links for itself.
+foreach(name brotlienc brotlidec brotlicommon)
+  find_library(LCAB_${name} NAMES lib${name}.a REQUIRED)
+  target_link_libraries(httplib::httplib INTERFACE "${LCAB_${name}}")
+endforeach()
+target_link_libraries(httplib::httplib INTERFACE OpenSSL::SSL OpenSSL::Crypto ZLIB::ZLIB)
+# gRPC finds it by pkg-config, which says -lre2.
+if(TARGET re2::re2)
+  find_library(LCAB_re2 NAMES libre2.a REQUIRED)
+  set_target_properties(re2::re2 PROPERTIES INTERFACE_LINK_LIBRARIES "${LCAB_re2}")
+endif()
+
+# lcab_portable(<executable>): what makes a program start on older systems than this one.
+function(lcab_portable target)
+  target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/cmake/portable/arc4random.cc")
+endfunction()
