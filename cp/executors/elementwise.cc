@@ -87,21 +87,6 @@ void WithType(DType dtype, const Body& body) {
 
 }  // namespace
 
-Operand OperandOf(const RankPlan& plan, const View& view, std::byte* slab) {
-  const Buffer& buffer = plan.buffers[static_cast<size_t>(view.buffer)];
-  Operand operand{.data = slab + buffer.offset,
-                  .dtype = buffer.dtype,
-                  .dim = buffer.dim,
-                  .row_stride = buffer.heads * buffer.dim,
-                  .head_stride = buffer.dim,
-                  .view = &view};
-  if (buffer.head_major) {
-    operand.row_stride = buffer.dim;
-    operand.head_stride = buffer.rows * buffer.dim;
-  }
-  return operand;
-}
-
 void MergePart(const Operand& out, const Operand& lse, const Operand& part, const Operand& part_lse,
                Workers& workers) {
   const Rows outs(out), lses(lse), parts(part), part_lses(part_lse);

@@ -4,27 +4,10 @@
 #ifndef LCAB_CP_EXECUTORS_ELEMENTWISE_H_
 #define LCAB_CP_EXECUTORS_ELEMENTWISE_H_
 
-#include <cstddef>
-#include <cstdint>
-
-#include "cp/plan.h"
+#include "cp/executors/operand.h"
 #include "device/device.h"
 
 namespace lcab::cp {
-
-// A view in memory: its rows and heads need not be adjacent. Element (row, head, channel) of the
-// buffer is at data + row * row_stride + head * head_stride + channel, in elements.
-struct Operand {
-  std::byte* data = nullptr;  // of the buffer
-  DType dtype = DType::kFloat32;
-  int64_t dim = 0;
-  int64_t row_stride = 0;
-  int64_t head_stride = 0;
-  const View* view = nullptr;  // which rows and heads
-};
-
-// `slab` is the rank's memory; `view` must outlive the result and be of a buffer of the plan.
-Operand OperandOf(const RankPlan& plan, const View& view, std::byte* slab);
 
 // out and part are fp32, as are the LSEs. Neither -inf nor far-apart LSEs give NaN; a part without
 // keys changes no bit, and a part merged into nothing is taken as it is.

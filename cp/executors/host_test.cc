@@ -1,9 +1,14 @@
 #include "cp/executors/host.h"
 
+#include <array>
+#include <chrono>
+#include <future>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/time/clock.h"
@@ -136,15 +141,18 @@ TEST(HostExecutor, RefusesAFaultThatItCannotPlant) {
 // One rank of two whose peer never comes.
 class LonelyRank : public testing::Test {
  protected:
-  void Start(absl::Duration step_timeout) {
+  void Start(absl::Duration step_timeout) { Start(step_timeout, kernel_); }
+  void Start(absl::Duration step_timeout, const Kernel& kernel) {
     const std::vector<RankPlan> plans = PlansOf("ring", Masked(SliceKind::kFull), 2);
-    executor_ =
-        MakeExecutor(plans[0],
-                     {.kernel = &kernel_,
-                      .device = device_.get(),
-                      .make_communicator = [this](int index) { return hubs_[index].Join(0); },
-                      .step_timeout = step_timeout})
-            .value();
+    executor_ = MakeExecutor(plans[0], {.kernel = &kernel,
+                                        .device = device_.get(),
+                                        .make_communicator =
+                                            [this](int index) {
+                                              return std::make_unique<ToldOf>(hubs_[index].Join(0),
+                                                                              exchanging_);
+                                            },
+                                        .step_timeout = step_timeout})
+                    .value();
     ASSERT_TRUE(executor_->Prepare().ok());
     ASSERT_TRUE(executor_->Connect().ok());
   }
@@ -153,8 +161,32 @@ class LonelyRank : public testing::Test {
     return s.ok() ? device_->stream().Synchronize(absl::Now() + absl::Seconds(20)) : s;
   }
 
+  // Tells when the first exchange begins.
+  class ToldOf : public Communicator {
+   public:
+    ToldOf(std::unique_ptr<Communicator> communicator, std::promise<void>& exchanging)
+        : communicator_(std::move(communicator)), exchanging_(exchanging) {}
+    int rank() const override { return communicator_->rank(); }
+    int ranks() const override { return communicator_->ranks(); }
+    absl::Status Exchange(std::span<const SendBuffer> sends,
+                          std::span<const ReceiveBuffer> receives, absl::Time deadline) override {
+      if (!std::exchange(told_, true)) exchanging_.set_value();
+      return communicator_->Exchange(sends, receives, deadline);
+    }
+    absl::Status Barrier(absl::Time deadline) override { return communicator_->Barrier(deadline); }
+    void Abort(std::string_view reason) override { communicator_->Abort(reason); }
+    int64_t bytes_sent() const override { return communicator_->bytes_sent(); }
+    void ResetBytesSent() override { communicator_->ResetBytesSent(); }
+
+   private:
+    const std::unique_ptr<Communicator> communicator_;
+    std::promise<void>& exchanging_;
+    bool told_ = false;
+  };
+
   const BorrowedKernel kernel_;
   const std::unique_ptr<Device> device_ = Cpu();
+  std::promise<void> exchanging_;
   std::array<MemoryHub, 3> hubs_ = {MemoryHub(2), MemoryHub(2), MemoryHub(2)};
   std::unique_ptr<Executor> executor_;
 };
@@ -179,12 +211,40 @@ TEST_F(LonelyRank, AbortFromAnotherThreadWakesIt) {
   EXPECT_LT(absl::Now() - start, absl::Seconds(10));
 }
 
+// Cannot compute, and says so once an exchange has begun.
+class BrokenKernel : public BorrowedKernel {
+ public:
+  explicit BrokenKernel(std::future<void> exchanging) : exchanging_(exchanging.share()) {}
+
+  absl::StatusOr<std::unique_ptr<PreparedKernel>> Prepare(const Problem&, Pass, const Options&,
+                                                          Device&) const override {
+    class Broken : public PreparedKernel {
+     public:
+      explicit Broken(std::shared_future<void> exchanging) : exchanging_(std::move(exchanging)) {}
+      absl::Status Forward(const ForwardTensors&, Stream&) override {
+        EXPECT_EQ(exchanging_.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+        return absl::InternalError("broken on purpose");
+      }
+      absl::Status Backward(const BackwardTensors&, Stream&) override {
+        return absl::InternalError("broken on purpose");
+      }
+
+     private:
+      const std::shared_future<void> exchanging_;
+    };
+    return std::make_unique<Broken>(exchanging_);
+  }
+
+ private:
+  const std::shared_future<void> exchanging_;
+};
+
 TEST_F(LonelyRank, CanBeDestroyedWhileItWaits) {
-  Start(absl::Minutes(10));
+  const BrokenKernel broken(exchanging_.get_future());
+  Start(absl::Minutes(10), broken);
   const absl::Time start = absl::Now();
-  std::jthread runner([this] { EXPECT_FALSE(RunForward().ok()); });
-  executor_->Abort("done");
-  runner.join();
+  // The first Attend ends the pass; the exchange beside it waits on a stream of its own.
+  EXPECT_EQ(executor_->Enqueue(Pass::kForward).code(), absl::StatusCode::kInternal);
   executor_.reset();
   EXPECT_LT(absl::Now() - start, absl::Seconds(10));
 }

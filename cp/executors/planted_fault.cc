@@ -1,6 +1,7 @@
 #include "cp/executors/planted_fault.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "fmt/format.h"
 
@@ -11,6 +12,13 @@ absl::StatusOr<PlantedFault> PlantedFault::Create(std::string_view name, const R
   if (name.empty()) return fault;
   if (name == "stale_key") {
     fault.stale_key_ = true;
+    for (const Step& step : plan.backward) {
+      const auto* attend = std::get_if<AttendBackward>(&step.action);
+      if (attend == nullptr) continue;
+      const Buffer& buffer = plan.buffers[static_cast<size_t>(attend->k.buffer)];
+      fault.key_bytes_ = std::max(fault.key_bytes_,
+                                  buffer.rows * buffer.heads * buffer.dim * SizeOf(buffer.dtype));
+    }
     return fault;
   }
   if (name == "skip_merge") {
@@ -34,30 +42,51 @@ absl::StatusOr<PlantedFault> PlantedFault::Create(std::string_view name, const R
       "no fault '{}' can be planted; there are: stale_key, skip_merge, drop_row", name));
 }
 
-void PlantedFault::BeginPass(Pass pass, std::byte* slab) {
-  key_.clear();
-  kept_.clear();
-  if (pass != Pass::kForward) return;
-  for (const Interval& row : dropped_) {
-    kept_.insert(kept_.end(), slab + row.begin, slab + row.end);
+absl::Status PlantedFault::Prepare(Device& device) {
+  int64_t kept_bytes = 0;
+  for (const Interval& row : dropped_) kept_bytes += row.size();
+  for (const auto& [memory, bytes] :
+       {std::pair(&key_, key_bytes_), std::pair(&previous_key_, key_bytes_),
+        std::pair(&kept_, kept_bytes)}) {
+    if (bytes == 0) continue;
+    absl::StatusOr<Memory> made = device.Allocate(bytes);
+    if (!made.ok()) return made.status();
+    *memory = *std::move(made);
   }
+  return absl::OkStatus();
 }
 
-void PlantedFault::EndPass(Pass pass, std::byte* slab) const {
-  if (pass != Pass::kForward) return;
-  auto from = kept_.begin();
+absl::Status PlantedFault::BeginPass(Pass pass, std::byte* slab, Device& device) {
+  used_ = 0;
+  if (pass != Pass::kForward) return absl::OkStatus();
+  std::byte* to = kept_.data();
   for (const Interval& row : dropped_) {
-    std::copy_n(from, row.size(), slab + row.begin);
+    absl::Status s = device.Copy(to, slab + row.begin, row.size(), device.stream());
+    if (!s.ok()) return s;
+    to += row.size();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PlantedFault::EndPass(Pass pass, std::byte* slab, Device& device) const {
+  if (pass != Pass::kForward) return absl::OkStatus();
+  const std::byte* from = kept_.data();
+  for (const Interval& row : dropped_) {
+    absl::Status s = device.Copy(slab + row.begin, from, row.size(), device.stream());
+    if (!s.ok()) return s;
     from += row.size();
   }
+  return absl::OkStatus();
 }
 
-TensorView PlantedFault::KeyFor(const TensorView& k) {
+absl::StatusOr<TensorView> PlantedFault::KeyFor(const TensorView& k, Device& device,
+                                                Stream& stream) {
   if (!stale_key_) return k;
   std::swap(previous_key_, key_);
-  const int64_t bytes = k.tokens * k.heads * k.dim * SizeOf(k.dtype);
-  key_.assign(k.data, k.data + bytes);
-  if (previous_key_.size() != key_.size()) return k;
+  previous_used_ = used_;
+  used_ = k.tokens * k.heads * k.dim * SizeOf(k.dtype);
+  if (absl::Status s = device.Copy(key_.data(), k.data, used_, stream); !s.ok()) return s;
+  if (previous_used_ != used_) return k;
   TensorView stale = k;
   stale.data = previous_key_.data();
   return stale;

@@ -45,15 +45,24 @@ uint64_t DigestOf(const TensorView& view, Workers& workers) {
   return std::accumulate(digests.begin(), digests.end(), uint64_t{0}, Mix);
 }
 
-void WatchedReads::Before(Workers& workers) {
+absl::Status WatchedReads::Before(DeviceSteps& steps, absl::Time deadline, Stream& stream) {
   digests_.clear();
-  for (const auto& [name, view] : reads_) digests_.push_back(DigestOf(view, workers));
+  for (const auto& [name, view] : reads_) {
+    const absl::StatusOr<uint64_t> digest = steps.Digest(view, deadline, stream);
+    if (!digest.ok()) return digest.status();
+    digests_.push_back(*digest);
+  }
+  return absl::OkStatus();
 }
 
-std::vector<std::string_view> WatchedReads::Changed(Workers& workers) const {
+absl::StatusOr<std::vector<std::string_view>> WatchedReads::Changed(DeviceSteps& steps,
+                                                                    absl::Time deadline,
+                                                                    Stream& stream) const {
   std::vector<std::string_view> changed;
   for (size_t n = 0; n < digests_.size(); ++n) {
-    if (DigestOf(reads_[n].second, workers) != digests_[n]) changed.push_back(reads_[n].first);
+    const absl::StatusOr<uint64_t> digest = steps.Digest(reads_[n].second, deadline, stream);
+    if (!digest.ok()) return digest.status();
+    if (*digest != digests_[n]) changed.push_back(reads_[n].first);
   }
   return changed;
 }

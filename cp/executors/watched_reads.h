@@ -8,12 +8,16 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "cp/executors/device_steps.h"
 #include "device/device.h"
 #include "kernels/tensor.h"
 
 namespace lcab::cp {
 
-// Of all bits that a view covers, and of where they stand.
+// DeviceSteps::Digest() of host memory.
 uint64_t DigestOf(const TensorView& view, Workers& workers);
 
 class WatchedReads {
@@ -22,9 +26,10 @@ class WatchedReads {
   explicit WatchedReads(std::vector<std::pair<std::string_view, TensorView>> reads)
       : reads_(std::move(reads)) {}
 
-  void Before(Workers& workers);
+  absl::Status Before(DeviceSteps& steps, absl::Time deadline, Stream& stream);
   // After the call: the names of those that are not what they were.
-  std::vector<std::string_view> Changed(Workers& workers) const;
+  absl::StatusOr<std::vector<std::string_view>> Changed(DeviceSteps& steps, absl::Time deadline,
+                                                        Stream& stream) const;
 
  private:
   const std::vector<std::pair<std::string_view, TensorView>> reads_;
